@@ -63,10 +63,10 @@ type TurnContext = Pick<GateContext, 'bundle' | 'bundles' | 'pauses' | 'sighting
 
 function rollOutTurn(context: TurnContext, view: FleetView, order: RollOutOrder): Turn {
   const { bundle, bundles, sightings } = context;
-  const own = { sightings, lifted: liftedNodes(context), isLast: isCordoned(view) };
+  const ownTurn = { sightings, lifted: liftedNodes(context), isLast: isCordoned(view) };
   const isByName = view.apiTrouble !== undefined && !isKnown(view, order);
   const byName = { ...order, ...BY_NAME, maxUnavailable: order.maxUnavailable };
-  return turnOf(turnRelease(bundle, bundles), view, isByName ? byName : order, own);
+  return turnOf(turnRelease(bundle, bundles), view, isByName ? byName : order, ownTurn);
 }
 
 /**
@@ -172,8 +172,8 @@ function pauseOfRollback({ payload, ...bundle }: StoredBundle, node: string, now
   const { name, version } = payload;
   const { rolledBackAt: causeMs } = bundle;
   if (causeMs === undefined || !isRolledBack({ payload, ...bundle })) return undefined;
-  const said = { name, version, node, by: ROLLBACK, why: 'rolled back' };
-  return newPause({ ...said, causeMs, atMs: Math.min(causeMs, now), forMs: LONGEST_PAUSE_MS });
+  const pause = { name, version, node, by: ROLLBACK, why: 'rolled back' };
+  return newPause({ ...pause, causeMs, atMs: Math.min(causeMs, now), forMs: LONGEST_PAUSE_MS });
 }
 
 /** Until then the rollback stops all other nodes, also those that don't know its pause. */
@@ -222,9 +222,9 @@ export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle'
  */
 function orderOf({ payload }: StoredBundle, policy: Policy): RollOutOrder | undefined {
   if (!isOrdered({ payload }, policy)) return undefined;
-  const own = policy.streams[payload.name]?.order ?? policy.fleet.order ?? BY_NAME;
+  const configured = policy.streams[payload.name]?.order ?? policy.fleet.order ?? BY_NAME;
   const signed = payload.update?.order;
-  return signed === undefined ? own : stricterOrder(orderOfRelease(signed), own);
+  return signed === undefined ? configured : stricterOrder(orderOfRelease(signed), configured);
 }
 
 export interface RollOutContext

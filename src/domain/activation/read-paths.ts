@@ -183,7 +183,7 @@ export function effectiveAdvisories(
  * @param bundles trusted bundles, in any order
  */
 export function milestonesOf(bundles: readonly Speaker[], stream: string): ReadonlyMap<string, Milestone> {
-  const said = new Map<string, Milestone>();
+  const milestones = new Map<string, Milestone>();
   for (const speaker of speakersOf(bundles, stream)) {
     const { payload } = speaker;
     const { barrier, deadend } = payload.update ?? {};
@@ -191,13 +191,13 @@ export function milestonesOf(bundles: readonly Speaker[], stream: string): Reado
     if (barrier !== undefined || deadend !== undefined) {
       const reason = [barrier?.reason, deadend?.reason].filter((one) => one !== undefined).join('; ');
       const isBoth = { isBarrier: barrier !== undefined, isDeadEnd: deadend !== undefined };
-      said.set(payload.version, { ...isBoth, reason, saidBy });
+      milestones.set(payload.version, { ...isBoth, reason, saidBy });
     }
     for (const { version, barrier: isBarrier = false, deadend: isDeadEnd = false, reason } of advisoriesIn(speaker)) {
-      said.set(version, { isBarrier, isDeadEnd, reason, saidBy });
+      milestones.set(version, { isBarrier, isDeadEnd, reason, saidBy });
     }
   }
-  return new Map([...said].filter(([, { isBarrier, isDeadEnd }]) => isBarrier || isDeadEnd));
+  return new Map([...milestones].filter(([, { isBarrier, isDeadEnd }]) => isBarrier || isDeadEnd));
 }
 
 function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {

@@ -211,12 +211,12 @@ export function newSignersOf(
   const nowPlain = new Set(seen.flatMap(plainSigners));
   const shown = seen.flatMap((bundle) => bundle.signerRoles ?? []);
   const moved = isTrusted ? [] : movedAmong(shown, signerRoles).filter(({ keyId }) => !nowPlain.has(keyId));
-  const left = new Set([...nowPlain, ...moved.map(({ keyId }) => keyId)]);
-  const kept = signerRoles.filter(({ keyId }) => !left.has(keyId));
+  const noLongerInRole = new Set([...nowPlain, ...moved.map(({ keyId }) => keyId)]);
+  const kept = signerRoles.filter(({ keyId }) => !noLongerInRole.has(keyId));
   const isSame = ids.size === known.size && kept.length === signerRoles.length && moved.length === 0;
   if (isSame) return undefined;
   const fresh = shown.filter(({ keyId }) => !known.has(keyId));
-  const names = new Set([...withoutLeft(signedBy, signerRoles, kept), ...seen.flatMap((bundle) => bundle.signedBy)]);
+  const names = new Set([...withoutMoved(signedBy, signerRoles, kept), ...seen.flatMap((bundle) => bundle.signedBy)]);
   const roles = new Map([...fresh, ...moved, ...kept].map((one) => [one.keyId, one] as const));
   return {
     signedBy: [...names].sort(),
@@ -233,7 +233,7 @@ function movedAmong(shown: readonly SignerRole[], stored: readonly SignerRole[])
   return shown.filter(({ keyId }) => stored.some((one) => one.keyId === keyId) && !inPlace.includes(keyId));
 }
 
-function withoutLeft(
+function withoutMoved(
   names: readonly string[],
   before: readonly SignerRole[],
   kept: readonly SignerRole[],

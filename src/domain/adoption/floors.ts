@@ -23,10 +23,12 @@ export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
 
 export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]): Floors {
   const { resets } = remembered;
-  const own = floorsFrom(bundles);
-  const all = higherFloors(remembered, { ...own, ...(resets !== undefined && { resets }) });
+  const fromBundles = floorsFrom(bundles);
+  const all = higherFloors(remembered, { ...fromBundles, ...(resets !== undefined && { resets }) });
   // Rebuilt bundles brought back streams that are missing from the lost floors.
-  const doubted = remembered.areLost ? [...own.sequences.keys()].filter((name) => !remembered.sequences.has(name)) : [];
+  const doubted = remembered.areLost
+    ? [...fromBundles.sequences.keys()].filter((name) => !remembered.sequences.has(name))
+    : [];
   return doubted.length === 0 ? all : { ...all, doubted: new Set([...(all.doubted ?? []), ...doubted]) };
 }
 
@@ -135,8 +137,8 @@ export function streamClockFault(
 }
 
 /** Milliseconds since the epoch. Bundles that are older than a reset of the stream don't count. */
-const newestCreated = onceFor((own: readonly StoredBundle[]): number | undefined => {
-  const times = own.flatMap(({ payload, resetAt }) => (resetAt === undefined ? [Date.parse(payload.created)] : []));
+const newestCreated = onceFor((bundles: readonly StoredBundle[]): number | undefined => {
+  const times = bundles.flatMap(({ payload, resetAt }) => (resetAt === undefined ? [Date.parse(payload.created)] : []));
   return times.length === 0 ? undefined : Math.max(...times);
 });
 

@@ -241,12 +241,12 @@ function isKept(
 ): boolean {
   const { images, layers, artifacts = [] } = contents;
   const isInRuntime = runtime.kind === 'reachable' && runtime.layerStorage === 'both' && absentImages.length === 0;
-  const own = layers.filter(({ inBase }) => inBase !== true);
+  const outsideBase = layers.filter(({ inBase }) => inBase !== true);
   const wanted = [
     ...images,
     ...artifacts,
     ...artifacts.map(({ config }) => config),
-    ...(isInRuntime ? artifactLayers(contents) : own),
+    ...(isInRuntime ? artifactLayers(contents) : outsideBase),
   ];
   return wanted.every(({ digest }) => localBlobs.has(digest));
 }
@@ -348,8 +348,8 @@ function holdersOf(
 ): readonly StoredBundle[] {
   if (layers.size === 0) return [];
   const holders = bundles.filter((other) => {
-    const own = new Set(other.contents.layers.flatMap(({ digest, inBase }) => (inBase === true ? [] : [digest])));
-    return other.bundleId !== bundle.bundleId && [...layers].every((digest) => own.has(digest));
+    const stored = new Set(other.contents.layers.flatMap(({ digest, inBase }) => (inBase === true ? [] : [digest])));
+    return other.bundleId !== bundle.bundleId && [...layers].every((digest) => stored.has(digest));
   });
   const isBase = (one: StoredBundle) => Number(isBaseOf(one, bundle));
   return [...holders].sort((a, b) => isBase(b) - isBase(a));
@@ -429,8 +429,8 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
   return activatedIn(ofStream(bundles, bundle.payload.name)).every((other) => sequenceOf(other) < sequenceOf(bundle));
 }
 
-const activatedIn = onceFor((own: readonly StoredBundle[]) =>
-  own.filter(({ activatedAt }) => activatedAt !== undefined),
+const activatedIn = onceFor((bundles: readonly StoredBundle[]) =>
+  bundles.filter(({ activatedAt }) => activatedAt !== undefined),
 );
 
 /** `configFault` counts only where no other trouble is known. */

@@ -12,7 +12,7 @@ import {
   releasesInForce,
 } from '../release/pulls.ts';
 import { keptBundles } from '../release/recorded-phase.ts';
-import { leftTags, withdrawnAmong } from '../release/tags.ts';
+import { skippedTags, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { DocumentChecks } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
@@ -72,7 +72,7 @@ export function assessPulls(
     assessed.bundles.map(({ bundle }) => bundle),
     {
       afterProof: assessed.tags.afterProof.map(({ tag }) => tag),
-      left: leftTags(assessed.tags),
+      skipped: skippedTags(assessed.tags),
       inWork: tagsInWork(memory, assessed).map(({ tag }) => tag),
       withdrawn: withdrawnAmong(assessed.bundles),
     },

@@ -258,8 +258,8 @@ function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Ado
 /** Judges a forgotten release like a known one. Its approval is kept with it. */
 function spokenBy(speaker: PastSpeaker, observed: Observed, approvals: Approvals): readonly PastSpeaker[] {
   const approved = { bundleId: speaker.bundleId, verdict: 'approved', at: 0 } as const;
-  const own = speaker.isApproved ? { ...approvals, verdicts: [...approvals.verdicts, approved] } : approvals;
-  if (withdrawalOf(speaker, observed, own) === undefined) return [speaker];
+  const withApproval = speaker.isApproved ? { ...approvals, verdicts: [...approvals.verdicts, approved] } : approvals;
+  if (withdrawalOf(speaker, observed, withApproval) === undefined) return [speaker];
   return awaitsPerson(speaker, observed, approvals) ? [onlyOfItself(speaker)] : [];
 }
 

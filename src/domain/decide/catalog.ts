@@ -4,7 +4,7 @@ import { tagsInWork } from '../assess/assess-order.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
 import { artifactTagsOf, type TagGoal, tagGoalsOf } from '../release/tag-goals.ts';
-import { attachedOwners, leftTags, tagOwners, withdrawnAmong } from '../release/tags.ts';
+import { attachedOwners, skippedTags, tagOwners, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
@@ -103,7 +103,7 @@ export function heldTags(
   tagsOf = tagGoalsOf,
 ): readonly TagGoal[] {
   if (serve.activated !== 'digests-and-tags') return [];
-  const left = leftTags(tags);
+  const skipped = skippedTags(tags);
   const owners = tagOwners(
     bundles.map(({ bundle }) => bundle),
     withdrawnAmong(bundles),
@@ -111,13 +111,13 @@ export function heldTags(
   );
   return [...new Set(owners.values())]
     .flatMap((owner) => tagsOf(owner).filter(({ tag }) => owners.get(tag) === owner))
-    .filter(({ tag }) => !left.has(tag) && isServed(repositoryOf(tag), serve));
+    .filter(({ tag }) => !skipped.has(tag) && isServed(repositoryOf(tag), serve));
 }
 
 function tagsAfterProof({ tags }: Assessment, { serve }: ServePolicy): readonly TagGoal[] {
   if (serve.activated !== 'digests-and-tags') return [];
-  const left = leftTags(tags);
-  return tags.afterProof.filter(({ tag }) => !left.has(tag) && isServed(repositoryOf(tag), serve));
+  const skipped = skippedTags(tags);
+  return tags.afterProof.filter(({ tag }) => !skipped.has(tag) && isServed(repositoryOf(tag), serve));
 }
 
 export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAssessment) => boolean {

@@ -125,8 +125,8 @@ function atOf(due: PullCheckDue | DocumentCheckDue | undefined): number | undefi
 
 /** These effects need no runtime. */
 function recordEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
-  const left = mediaLeft(observed, memory, assessment);
-  return [...signerEffects(assessment), ...badBlobEffects(assessment), ...left];
+  const mediaEffects = mediaLeft(observed, memory, assessment);
+  return [...signerEffects(assessment), ...badBlobEffects(assessment), ...mediaEffects];
 }
 
 function documentCheck(

@@ -189,10 +189,10 @@ function wantedFolders(assessment: Assessment, installed: Installed): ReadonlyMa
     const owner = ownerAmong(namesakes, reserved.has(folder));
     for (const entry of namesakes.filter(({ bundle }) => hasFiles(bundle))) {
       const { bundle } = entry;
-      const own = ownFolderOf(bundle);
+      const ownFolder = ownFolderOf(bundle);
       // A hook may use the folder, so it stays when the others are gone.
-      const hasOwn = namesakes.length > 1 || entry !== owner || installed.get(own) === bundle.bundleId;
-      const folders = [...(entry === owner ? [folder] : []), ...(hasOwn ? [own] : [])];
+      const hasOwn = namesakes.length > 1 || entry !== owner || installed.get(ownFolder) === bundle.bundleId;
+      const folders = [...(entry === owner ? [folder] : []), ...(hasOwn ? [ownFolder] : [])];
       // A bundle without trust keeps the folders that already have its files.
       const kept = entry.isTrusted ? folders : folders.filter((one) => holds(one, bundle, installed));
       for (const one of kept) wanted.set(one, bundle);

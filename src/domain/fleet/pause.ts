@@ -80,20 +80,20 @@ interface NewPause extends Pick<Pause, 'name' | 'version' | 'node' | 'by' | 'why
 }
 
 /** The same id for the same values: what begins a pause automatically does so once. */
-export function newPause({ atMs, forMs, causeMs = atMs, ...said }: NewPause): Pause {
+export function newPause({ atMs, forMs, causeMs = atMs, ...content }: NewPause): Pause {
   const [cause, at = '', until = ''] = [causeMs, atMs, atMs + forMs].map((ms) => new Date(ms).toISOString());
-  const { node, name, version, by, why } = said;
+  const { node, name, version, by, why } = content;
   const id = hexOf(digestOf(JSON.stringify([node, name, version, by, why, cause]))).slice(0, 12);
-  return { ...said, id, at, until };
+  return { ...content, id, at, until };
 }
 
 /** On this node, in milliseconds since the epoch: the clock of the other one may be ahead. */
-export function endOf({ heard, ...said }: Pause): number {
-  const endMs = saidEndOf(said);
-  return heard === undefined ? endMs : Math.min(endMs, Date.parse(heard.at) + endMs - Date.parse(said.at));
+export function endOf({ heard, ...pause }: Pause): number {
+  const endMs = statedEndOf(pause);
+  return heard === undefined ? endMs : Math.min(endMs, Date.parse(heard.at) + endMs - Date.parse(pause.at));
 }
 
-function saidEndOf({ at, until }: Pause): number {
+function statedEndOf({ at, until }: Pause): number {
   return Math.min(Date.parse(until), Date.parse(at) + LONGEST_PAUSE_MS);
 }
 
@@ -111,7 +111,7 @@ export function isLasting(one: Pause, clock: PauseClock): boolean {
 /** What is over on this node is not heard again while another node may say it. */
 function isKept(one: Pause, clock: PauseClock): boolean {
   if (isOfFuture(one, clock)) return false;
-  return saidEndOf(one) > clock.now || Date.parse((one.heard ?? one).at) + LEAST_KEPT_MS > clock.now;
+  return statedEndOf(one) > clock.now || Date.parse((one.heard ?? one).at) + LEAST_KEPT_MS > clock.now;
 }
 
 function isOfFuture({ at }: SharedPause, { now, clockSynchronised }: PauseClock): boolean {
@@ -169,18 +169,18 @@ export function heardPauses(
   let isChanged = pauses.size < known.length || known.some((one) => pauses.get(contentOf(one)) !== one);
   for (const { name: from, status, facts } of view?.nodes ?? []) {
     if (from === view?.self || isRemoved(from)) continue;
-    for (const said of plainDocument(status?.pauses ?? [])) {
-      if (isRemoved(said.node)) continue;
-      const before = pauses.get(contentOf(said));
-      const lift = mayLift(said, from, facts?.labels) ? said.lifted : undefined;
+    for (const shared of plainDocument(status?.pauses ?? [])) {
+      if (isRemoved(shared.node)) continue;
+      const before = pauses.get(contentOf(shared));
+      const lift = mayLift(shared, from, facts?.labels) ? shared.lifted : undefined;
       if (before === undefined) {
         // Whoever says that it is over gives no reason to wait.
-        const isOver = said.lifted !== undefined && lift === undefined;
-        if (isOver || !isWorthHearing(said, clock)) continue;
-        isChanged = take(pauses, newlyHeard(said, from, clock)) || isChanged;
+        const isOver = shared.lifted !== undefined && lift === undefined;
+        if (isOver || !isWorthHearing(shared, clock)) continue;
+        isChanged = take(pauses, newlyHeard(shared, from, clock)) || isChanged;
       } else {
         const next = heardFrom(before, from, lift);
-        pauses.set(contentOf(said), next);
+        pauses.set(contentOf(shared), next);
         isChanged ||= next !== before;
       }
     }
@@ -198,13 +198,13 @@ export function mayLift({ node }: SharedPause, on: string, labels: Labels | unde
   return node === on || isControlPlane(labels);
 }
 
-function isWorthHearing(said: SharedPause, clock: PauseClock): boolean {
-  return saidEndOf(said) > clock.now + LEAST_MS && !isOfFuture(said, clock);
+function isWorthHearing(pause: SharedPause, clock: PauseClock): boolean {
+  return statedEndOf(pause) > clock.now + LEAST_MS && !isOfFuture(pause, clock);
 }
 
-function newlyHeard(said: SharedPause, from: string, { now, clockSynchronised }: PauseClock): Pause {
+function newlyHeard(pause: SharedPause, from: string, { now, clockSynchronised }: PauseClock): Pause {
   const heard = { at: new Date(now).toISOString(), clockSynchronised };
-  return { ...said, from, heard, ...(said.lifted && { liftedFrom: from }) };
+  return { ...pause, from, heard, ...(pause.lifted && { liftedFrom: from }) };
 }
 
 /** A node also lifts what others made up in its name: that does not make it first-hand. */

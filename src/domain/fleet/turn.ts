@@ -141,10 +141,10 @@ function unreachedOn(
 ): readonly WantedRelease[] {
   const { trouble: why, unreached = [] } = view.peers.find(({ name }) => name === node) ?? {};
   if (why === undefined || unreached.length === 0) return [];
-  const own = view.nodes.find(({ name }) => name === view.self)?.status?.releases ?? [];
+  const ownReleases = view.nodes.find(({ name }) => name === view.self)?.status?.releases ?? [];
   return (status?.releases ?? []).flatMap(({ name, version, bundle }): readonly WantedRelease[] => {
     if (!unreached.some((id) => hexOf(id).startsWith(bundle)) || isOffered(view, bundle)) return [];
-    const here = own.find((one) => one.bundle === bundle);
+    const here = ownReleases.find((one) => one.bundle === bundle);
     if (here === undefined ? isKnown(known, name, version, bundle) : !LACKS_SOURCE.has(here.reason ?? '')) return [];
     return [{ name, version, nodes: [node], unreached: { why, percent: here?.percent ?? 0 } }];
   });

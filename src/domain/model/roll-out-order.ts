@@ -79,16 +79,16 @@ export function orderOfRelease(order: ReleaseOrder): RollOutOrder {
  * failures, a longer soak and settling, proven nodes, and a pause after a rollback. The sequence of
  * nodes is the same on all of them.
  */
-export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutOrder {
+export function stricterOrder(signed: RollOutOrder, configured: RollOutOrder): RollOutOrder {
   const canary = signed.canary && {
     ...signed.canary,
-    soakMs: Math.max(signed.canary.soakMs, own.canary?.soakMs ?? 0),
+    soakMs: Math.max(signed.canary.soakMs, configured.canary?.soakMs ?? 0),
   };
-  const maxUnavailable = [...signed.maxUnavailable, ...own.maxUnavailable];
-  const onRollback = own.onRollback === 'pause' ? 'pause' : signed.onRollback;
-  const done = own.done === 'proven' ? 'proven' : signed.done;
-  const settleMs = Math.max(settleOf(signed), own.settleMs ?? 0);
-  const pauseAfterFailures = Math.min(mostFailures(signed), own.pauseAfterFailures ?? Number.POSITIVE_INFINITY);
+  const maxUnavailable = [...signed.maxUnavailable, ...configured.maxUnavailable];
+  const onRollback = configured.onRollback === 'pause' ? 'pause' : signed.onRollback;
+  const done = configured.done === 'proven' ? 'proven' : signed.done;
+  const settleMs = Math.max(settleOf(signed), configured.settleMs ?? 0);
+  const pauseAfterFailures = Math.min(mostFailures(signed), configured.pauseAfterFailures ?? Number.POSITIVE_INFINITY);
   return { ...signed, canary, maxUnavailable, onRollback, done, settleMs, pauseAfterFailures };
 }
 

@@ -94,8 +94,8 @@ export function giversOf(
   const holders = bundle.contents.layers.flatMap(({ digest }, at) => {
     if (!wanted.has(at) || presentLayers.has(digest) || localBlobs.has(digest)) return [];
     const all = layerHolders(found).get(digest) ?? [];
-    const own = all.filter(({ medium }) => medium.peer === undefined);
-    return own.length > 0 ? own : all;
+    const local = all.filter(({ medium }) => medium.peer === undefined);
+    return local.length > 0 ? local : all;
   });
   return holders.length > 0 ? [...new Set(holders)] : blobCarriers(carriers);
 }

@@ -106,8 +106,8 @@ function isPullable(
   { supply, online }: DamageContext,
 ): boolean {
   const isUseless = faults.some((fault) => isFatal(fault, image, bundle));
-  const own = bundle.contents.images.find(({ reference }) => reference === image.reference) ?? image;
-  const { pullableImages } = supplyImages(bundle, [own], { supply, presentLayers, online: online && isUseless });
+  const inBundle = bundle.contents.images.find(({ reference }) => reference === image.reference) ?? image;
+  const { pullableImages } = supplyImages(bundle, [inBundle], { supply, presentLayers, online: online && isUseless });
   return pullableImages.length > 0;
 }
 
@@ -169,11 +169,11 @@ export function imagesToCheck(bundles: readonly StoredBundle[], only?: BundleId)
 }
 
 function toCheck({ reference, digest, layers }: Image, { contents }: StoredBundle): ImageToCheck {
-  const own = layers.flatMap((index) => contents.layers[index] ?? []);
+  const imageLayers = layers.flatMap((index) => contents.layers[index] ?? []);
   return {
     reference,
     digest,
-    layers: own.map((layer) => ({ digest: layer.digest, size: layer.sizeBytes, diffId: layer.diffId })),
+    layers: imageLayers.map((layer) => ({ digest: layer.digest, size: layer.sizeBytes, diffId: layer.diffId })),
   };
 }
 

@@ -82,11 +82,11 @@ export function distinguishingIds(
   const holders = idsIn(bundles)(ids);
   const isShared = (name: string) =>
     (holders.get(name) ?? []).some((other) => other.bundleId !== bundle.bundleId && !isTwin(bundle, other));
-  const own = bundle.contents.images.flatMap(({ reference }) => {
+  const candidates = bundle.contents.images.flatMap(({ reference }) => {
     const id = ids.of(reference);
     return id === undefined || isShared(reference) || isShared(id) ? [] : [id];
   });
-  return new Set(own);
+  return new Set(candidates);
 }
 
 /** Returns the containers of the distinguishing images, and those of required components. */
@@ -157,8 +157,8 @@ export function soakAfter(
   ]);
   const components = [...names].map((component) => {
     const known = base?.components.find((entry) => entry.component === component);
-    const own = witnesses.filter((witness) => witness.component === component);
-    return componentAfter(component, known, own, { uptimeMs: at.uptimeMs, isSameBoot });
+    const ofComponent = witnesses.filter((witness) => witness.component === component);
+    return componentAfter(component, known, ofComponent, { uptimeMs: at.uptimeMs, isSameBoot });
   });
   const back = isSameBoot && base?.backSinceMs !== undefined ? { backSinceMs: base.backSinceMs } : {};
   return { activatedAt, bootId: at.bootId, components, ...back };

@@ -62,7 +62,7 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
   );
   const isOver = (bundle: StoredBundle) => {
     const references = allIn(bundle.contents).map(({ reference }) => reference);
-    const own = new Set(references.map((reference) => ids.of(reference)));
+    const imageIds = new Set(references.map((reference) => ids.of(reference)));
     const tags = [...tagGoalsOf(bundle), ...goalsAfterProof(bundle, policy.streams)];
     return (
       !plugged.has(bundle.bundleId) &&
@@ -70,7 +70,7 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
       references.every((reference) => !unclaimed.has(reference)) &&
       !isBaseInNeed(bundle, bundles) &&
       references.every((reference) => isShared(reference) || !isLeft(reference)) &&
-      tags.every(({ tag }) => ids.of(tag) === undefined || !own.has(ids.of(tag))) &&
+      tags.every(({ tag }) => ids.of(tag) === undefined || !imageIds.has(ids.of(tag))) &&
       isReliable(bundle.payload.name, bundles, whole) &&
       isReplaced(bundle, bundles) &&
       ownsNoTag(bundle, bundles) &&

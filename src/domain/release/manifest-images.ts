@@ -87,8 +87,8 @@ function walk(value: unknown, { owner, field }: Place, above: readonly unknown[]
   if (Array.isArray(value)) return value.flatMap((item, at) => walk(item, { owner, field: `${field}[${at}]` }, path));
   const object = value as Json;
   if (typeof object.apiVersion === 'string' && POLICIES.test(object.apiVersion)) return [];
-  const own = ownerOf(object);
-  const place = own === undefined ? { owner, field } : { owner: own, field: '' };
+  const objectOwner = ownerOf(object);
+  const place = objectOwner === undefined ? { owner, field } : { owner: objectOwner, field: '' };
   const members = Object.entries(object);
   return [
     ...imagesOfSpec(object, place),
@@ -149,8 +149,8 @@ function imagesOfOperator(object: Json, { owner, field }: Place): PlacedPodImage
     field: `${fieldBelow(field, 'relatedImages')}[${index}].image`,
     image,
   }));
-  const own = object.schema === 'olm.bundle' ? [{ what: 'bundle', field: 'image', image: object.image }] : [];
-  return [...own, ...related]
+  const bundleImages = object.schema === 'olm.bundle' ? [{ what: 'bundle', field: 'image', image: object.image }] : [];
+  return [...bundleImages, ...related]
     .filter(({ image }) => typeof image === 'string' && image !== '')
     .map(({ what, image, ...at }) =>
       podImage({ owner, usedBy: owner === '' ? what : `${owner}, ${what}`, ...at }, image, undefined),

@@ -42,17 +42,17 @@ export interface ProvidedNames {
 
 interface NameConditions {
   readonly afterProof?: readonly string[];
-  readonly left?: ReadonlySet<string>;
+  readonly skipped?: ReadonlySet<string>;
   readonly inWork?: readonly string[];
   readonly withdrawn?: ReadonlySet<StoredBundle>;
 }
 
 export function providedNames(
   bundles: readonly StoredBundle[],
-  { afterProof = [], left = new Set(), inWork = [], withdrawn = new Set() }: NameConditions = {},
+  { afterProof = [], skipped = new Set(), inWork = [], withdrawn = new Set() }: NameConditions = {},
 ): ProvidedNames {
   const tags = new Set([...tagOwners(bundles, withdrawn).keys(), ...afterProof]);
-  for (const tag of left) tags.delete(tag);
+  for (const tag of skipped) tags.delete(tag);
   for (const tag of inWork) tags.add(tag);
   const kept = keptBundles(bundles).filter((bundle) => !withdrawn.has(bundle));
   const images = kept.filter(({ activatedAt }) => activatedAt !== undefined).flatMap(({ contents }) => contents.images);
@@ -72,9 +72,9 @@ export function namesOnceActivated(
   bundles: readonly StoredBundle[],
   { streams }: Policy,
 ): ProvidedNames {
-  const { retiredAt, rolledBackAt, ...rest } = bundle;
+  const { retiredAt, rolledBackAt, ...inForce } = bundle;
   const latest = Math.max(retiredAt ?? 0, rolledBackAt ?? 0, ...bundles.map((other) => other.activatedAt ?? 0));
-  const activated: StoredBundle = { ...rest, activatedAt: latest + 1 };
+  const activated: StoredBundle = { ...inForce, activatedAt: latest + 1 };
   const afterProof = goalsAfterProof(bundle, streams).map(({ tag }) => tag);
   return providedNames(
     bundles.map((other) => (other.bundleId === bundle.bundleId ? activated : other)),

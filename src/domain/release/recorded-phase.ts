@@ -33,9 +33,9 @@ export function commandName({ bundleId, payload }: StoredBundle, bundles: readon
   return bundlesCalled(bundles, name).every((other) => other.bundleId === bundleId) ? name : bundleId;
 }
 
-const newestOf = onceFor((own: readonly StoredBundle[]) => ({
-  activated: newest(keptBundles(own), (bundle) => bundle.activatedAt),
-  proven: newest(keptBundles(own), (bundle) => bundle.provenAt),
+const newestOf = onceFor((bundles: readonly StoredBundle[]) => ({
+  activated: newest(keptBundles(bundles), (bundle) => bundle.activatedAt),
+  proven: newest(keptBundles(bundles), (bundle) => bundle.provenAt),
 }));
 
 /** Returns the kept release of a stream that was activated last. Its tags are in force. */

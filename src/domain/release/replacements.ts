@@ -59,8 +59,8 @@ function replacedContainers(
     const image = images.find(({ imageId }) => imageId === id);
     // The image may be that of a kept release which the runtime does not list now.
     if (image === undefined && kept.has(undefined)) return false;
-    const own = repositoriesOfContainer(container, image).filter((repository) => wanted.has(repository));
-    return own.length > 0 && own.every((repository) => repositories.has(repository));
+    const used = repositoriesOfContainer(container, image).filter((repository) => wanted.has(repository));
+    return used.length > 0 && used.every((repository) => repositories.has(repository));
   });
   if (stopped.length === 0) return [];
   const found = stopped.map(({ containerId, key }) => ({ containerId, name: key }));

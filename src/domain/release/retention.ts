@@ -103,8 +103,8 @@ export function removableIds({
   );
   return new Map(
     leaving.map((bundle) => {
-      const own = new Set(allIn(bundle.contents).map(({ reference }) => ids.of(reference) ?? ''));
-      return [bundle, [...own].filter((imageId) => free.has(imageId))];
+      const imageIds = new Set(allIn(bundle.contents).map(({ reference }) => ids.of(reference) ?? ''));
+      return [bundle, [...imageIds].filter((imageId) => free.has(imageId))];
     }),
   );
 }

@@ -65,8 +65,8 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[],
 
 /** Files of retired releases are about to be removed. */
 function areArtifactsLeft({ stored: { bundles }, observed: { localBlobs }, unclaimed }: ContainerView): boolean {
-  const left = ownArtifactLayers(bundles.filter(isRetired), keptBundles(bundles));
-  return unclaimed.length === 0 && left.some(({ digest }) => localBlobs.has(digest));
+  const layers = ownArtifactLayers(bundles.filter(isRetired), keptBundles(bundles));
+  return unclaimed.length === 0 && layers.some(({ digest }) => localBlobs.has(digest));
 }
 
 export function removals(view: ContainerView): LifecycleFinding[] {

@@ -81,10 +81,10 @@ export function rollbackOfProven(
     return back.size > 0 && ran.every((component) => back.has(component) || !has.has(component));
   };
   const older = isRunning ? undefined : releasesBefore(bundle, view.stored.bundles).find(isBack);
-  const { backSinceMs, ...rest } = soak;
+  const { backSinceMs, ...withoutReturn } = soak;
   const { bootId } = view.observed.boot;
   const known = backSinceMs !== undefined && soak.bootId === bootId ? { backSinceMs } : {};
-  return after(bundle, older === undefined ? rest : { ...rest, ...known, bootId }, older, view);
+  return after(bundle, older === undefined ? withoutReturn : { ...withoutReturn, ...known, bootId }, older, view);
 }
 
 function after(
@@ -121,12 +121,12 @@ function componentsBack(
   soak: Soak,
   { containers, ids }: ContainerView,
 ): ReadonlySet<string> {
-  const own = componentsById(bundle, ids);
+  const newerComponents = componentsById(bundle, ids);
   const components = componentsById(older, ids);
   const startedAt = new Map(soak.components.map((entry) => [entry.component, entry.startedAt]));
   const back = containers.flatMap((container) => {
     const id = imageIdOf(container, ids);
-    if (container.state !== 'running' || id === undefined || own.has(id)) return [];
+    if (container.state !== 'running' || id === undefined || newerComponents.has(id)) return [];
     const component = components.get(id) ?? '';
     const before = startedAt.get(component);
     return before !== undefined && container.startedAt > before ? [component] : [];

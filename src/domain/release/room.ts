@@ -80,7 +80,7 @@ export function spareReleases(
   { owners, over }: Shares,
   isFree: (bundle: StoredBundle) => boolean,
 ): readonly StoredBundle[] {
-  const own = owners.get(next.bundleId);
+  const nextRole = owners.get(next.bundleId);
   const busy = new Set(memory.running.map(({ bundleId }) => bundleId));
   const kept = keptBundles(bundles);
   const staying = new Set([...new Set(kept.map(({ payload }) => payload.name))].flatMap(stayingOf));
@@ -109,8 +109,8 @@ export function spareReleases(
 
   function gives(bundle: StoredBundle): boolean {
     const role = owners.get(bundle.bundleId);
-    if (role === undefined || own === undefined) return role !== undefined;
-    return role.name === own.name ? isPast(bundle) : isOverShare !== true && isOfOver(bundle);
+    if (role === undefined || nextRole === undefined) return role !== undefined;
+    return role.name === nextRole.name ? isPast(bundle) : isOverShare !== true && isOfOver(bundle);
   }
 
   function isOfOver({ bundleId }: StoredBundle): boolean {

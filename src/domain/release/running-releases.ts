@@ -50,8 +50,10 @@ function isAnyRunning(
   bundle: StoredBundle,
   { bundles, containers, ids }: Pick<ContainerView, 'containers' | 'ids'> & Pick<Stored, 'bundles'>,
 ): boolean {
-  const own = distinguishingIds(bundle, bundles, ids);
-  return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
+  const distinguishing = distinguishingIds(bundle, bundles, ids);
+  return containers.some(
+    (container) => container.state !== 'exited' && distinguishing.has(imageIdOf(container, ids) ?? ''),
+  );
 }
 
 interface BeforeList {
@@ -171,7 +173,7 @@ const NO_ACTIVATION = 0;
  * must have stopped: an additional container, such as a test or an early pull, is no upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerView): readonly Witness[] {
-  const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
+  const exclusive = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
   const components = componentsById(bundle, ids);
   const current = currentRelease(stored.bundles, bundle.payload.name);
   const before = current && componentsById(current, ids);
@@ -185,7 +187,7 @@ function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: 
   return containers.flatMap((container) => {
     const id = imageIdOf(container, ids) ?? '';
     const component = components.get(id);
-    if (component === undefined || !own.has(id) || policy.lifecycle.ignore.includes(component)) return [];
+    if (component === undefined || !exclusive.has(id) || policy.lifecycle.ignore.includes(component)) return [];
     return replaced(component) ? [{ component, counts: true, container }] : [];
   });
 }

@@ -47,11 +47,11 @@ export function assessShares(bundles: readonly StoredBundle[], context: ShareCon
     bytesOf(new Map(releases.flatMap((one) => [...partsOf(one, context)])), isOfOthers);
   for (const role of limited) {
     const { name, maxBytes: max = 0 } = role;
-    const own = kept.filter(({ bundleId }) => owners.get(bundleId) === role);
-    const has = own.filter(isLoaded);
+    const ofRole = kept.filter(({ bundleId }) => owners.get(bundleId) === role);
+    const has = ofRole.filter(isLoaded);
     const parts = new Map(has.flatMap((one) => [...partsOf(one, context)]));
     let bytes = bytesOf(parts, isOfOthers);
-    for (const bundle of inOrder(own.filter((one) => !isLoaded(one)))) {
+    for (const bundle of inOrder(ofRole.filter((one) => !isLoaded(one)))) {
       if (bundle.cancelled !== undefined || !context.isTrusted(bundle)) continue;
       const more = partsOf(bundle, context);
       const needed = bytesOf(more, (part) => isOfOthers(part) || parts.has(part));

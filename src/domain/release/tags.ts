@@ -280,7 +280,7 @@ function compare(
 }
 
 /** Returns tags that the registry does not answer. */
-export function leftTags({ contested, local }: TagAssessment): ReadonlySet<string> {
+export function skippedTags({ contested, local }: TagAssessment): ReadonlySet<string> {
   const ownTags = [...local.values()].flat().flatMap(({ tag, others }) => [tag, ...others]);
   return new Set([...contested.map(({ tag }) => tag), ...ownTags]);
 }

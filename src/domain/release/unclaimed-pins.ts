@@ -77,12 +77,12 @@ function pinsIn(bundle: StoredBundle): string[] {
 
 /** Each pin belongs to the first release that names it. */
 function byRelease(unclaimed: readonly string[], releases: readonly PinnedRelease[]): readonly UnclaimedPins[] {
-  const left = new Set(unclaimed);
+  const remaining = new Set(unclaimed);
   const named = releases.flatMap((release): UnclaimedPins[] => {
-    const references = release.references.filter((reference) => left.delete(reference));
+    const references = release.references.filter((reference) => remaining.delete(reference));
     return references.length === 0 ? [] : [{ ...release, references }];
   });
-  return left.size === 0 ? named : [...named, { references: [...left] }];
+  return remaining.size === 0 ? named : [...named, { references: [...remaining] }];
 }
 
 function isNamed(pins: UnclaimedPins): pins is PinnedRelease {

@@ -84,11 +84,11 @@ export function isOtherNode({ label, peer }: { readonly label: string; readonly 
 export function namesAt(names: Names, media: readonly Medium[]): Names {
   const [stick, another] = media.filter((medium) => isStick(medium) && !isFolder(medium));
   if (stick === undefined || another !== undefined) return names;
-  const said = (label: string) => (label === stick.label ? 'the stick' : label);
+  const nameOf = (label: string) => (label === stick.label ? 'the stick' : label);
   return {
     ...names,
-    medium: (label) => names.medium(said(label)),
-    media: (labels, none, joint) => names.media(labels.map(said), none, joint),
+    medium: (label) => names.medium(nameOf(label)),
+    media: (labels, none, joint) => names.media(labels.map(nameOf), none, joint),
   };
 }
 

@@ -130,8 +130,8 @@ function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): T
     ...others,
     keys: trust.keys.map(reported),
     roles: trust.roles?.map((role) => ({ ...role, keys: role.keys.map(reported) })),
-    revoked: trust.revoked.map(({ revokedBy, ...rest }) =>
-      defined({ ...rest, revokedBy: revokedBy && nameOf(revokedBy) }),
+    revoked: trust.revoked.map(({ revokedBy, ...revocation }) =>
+      defined({ ...revocation, revokedBy: revokedBy && nameOf(revokedBy) }),
     ),
   });
 }

@@ -48,7 +48,7 @@ const KEPT_SPEAKERS = 200;
  * lose its trust later. The oldest ones of a stream are removed.
  */
 export function withSpeaker(before: readonly PastSpeaker[], speaker: PastSpeaker): readonly PastSpeaker[] {
-  const said = new Set<string>();
+  const covered = new Set<string>();
   const kept = new Map<string, number>();
   const order = ({ payload, resetAt }: PastSpeaker) => (resetAt === undefined ? payload.sequence : 0);
   return [...before, speaker]
@@ -57,7 +57,7 @@ export function withSpeaker(before: readonly PastSpeaker[], speaker: PastSpeaker
       const { name, version, sequence } = one.payload;
       const isNew = (about: string) => {
         const key = JSON.stringify([name, about, one.signedBy, one.signerKeyIds, one.signerRoles]);
-        return !said.has(key) && said.add(key) !== undefined;
+        return !covered.has(key) && covered.add(key) !== undefined;
       };
       const all = one.resetAt === undefined ? (one.payload.advisories ?? []) : [];
       const advisories = all.filter((advisory) => isNew(advisory.version));

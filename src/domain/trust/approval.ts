@@ -44,10 +44,10 @@ interface Rejected {
 /** Returns a person's latest verdict, if it is a rejection. It wins over the configuration. */
 export function rejectionOf({ bundleId, payload }: Judged, approvals: Approvals): Rejected | undefined {
   const { verdicts, rejectedNames = [] } = approvals;
-  const said = verdicts.find((verdict) => verdict.bundleId === bundleId);
+  const verdict = verdicts.find((verdict) => verdict.bundleId === bundleId);
   const byName = rejectedNames.find(({ name, version }) => name === payload?.name && version === payload.version);
-  const rejection = said?.verdict === 'rejected' ? said : byName;
-  if (rejection === undefined || (said?.verdict === 'approved' && said.at >= rejection.at)) return undefined;
+  const rejection = verdict?.verdict === 'rejected' ? verdict : byName;
+  if (rejection === undefined || (verdict?.verdict === 'approved' && verdict.at >= rejection.at)) return undefined;
   return rejection.reason === undefined ? {} : { why: rejection.reason };
 }
 

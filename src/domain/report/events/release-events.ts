@@ -142,8 +142,8 @@ function claimEvents(was: ReadonlySet<string>, { bundles, pins }: Assessment): E
     if (phase === 'retired') return [];
     const count = bundle.contents.images.filter(({ pin, reference }) => pin && claimed.delete(reference)).length;
     if (count === 0) return [];
-    const left = pins.unclaimed.length === 0 ? '' : `; ${pins.unclaimed.length} more are unclaimed`;
-    const message = `${bundleTitle(bundle.payload)} has claimed ${formatCount(count, 'pinned image')} again${left}`;
+    const remaining = pins.unclaimed.length === 0 ? '' : `; ${pins.unclaimed.length} more are unclaimed`;
+    const message = `${bundleTitle(bundle.payload)} has claimed ${formatCount(count, 'pinned image')} again${remaining}`;
     return [{ kind: 'pinsClaimed', level: 'info', bundleId: bundle.bundleId, message }];
   });
 }

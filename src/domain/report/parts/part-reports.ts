@@ -244,10 +244,10 @@ function shown(content: ImageContent): Pick<CheckedImage, 'result' | 'found'> {
     case 'broken':
       return { result: 'damaged', found: content.faults.map(contentFaultText).join('; ') };
     case 'absent': {
-      const left = content.faults.map(contentFaultText).join('; ');
+      const remains = content.faults.map(contentFaultText).join('; ');
       return {
         result: 'absent',
-        found: left === '' ? 'the runtime does not have it' : `of what is left of it: ${left}`,
+        found: remains === '' ? 'the runtime does not have it' : `of what is left of it: ${remains}`,
       };
     }
     case 'unknown':

@@ -33,8 +33,8 @@ export function messageOf({ what, details = [], next, run, also = [] }: Said): s
 
 /** See {@link messageOf}. */
 export function joined(sentences: readonly (string | undefined)[]): string {
-  const said = sentences.filter((text) => text !== undefined);
-  return said.map(closed).join(' ').replace(/\.$/, '');
+  const texts = sentences.filter((text) => text !== undefined);
+  return texts.map(closed).join(' ').replace(/\.$/, '');
 }
 
 /** Adds a full stop also after `…`, which ends a name or a digest, but no sentence. */
@@ -54,8 +54,8 @@ export function reasonWords(reason: Reason, names: Names): LineWords {
 
 /** Returns the action of a person about a reason. */
 export function doesFor(reason: Reason): Does {
-  const said = 'message' in reason ? undefined : saidOf(reason, BRIEF).does;
-  return said ?? doesAbout(reason.code);
+  const does = 'message' in reason ? undefined : saidOf(reason, BRIEF).does;
+  return does ?? doesAbout(reason.code);
 }
 
 /** @param bundle its bundle, if the title could mean another one of `bundles` */

@@ -80,10 +80,12 @@ export function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAs
   return newestActivated(ofStream(bundlesIn(bundles), bundle.payload.name)) > sequenceOf(bundle);
 }
 
-const newestActivated = onceFor((own: readonly StoredBundle[]) =>
+const newestActivated = onceFor((bundles: readonly StoredBundle[]) =>
   Math.max(
     0,
-    ...keptBundles(own).flatMap((one) => (one.activatedAt === undefined || isRolledBack(one) ? [] : [sequenceOf(one)])),
+    ...keptBundles(bundles).flatMap((one) =>
+      one.activatedAt === undefined || isRolledBack(one) ? [] : [sequenceOf(one)],
+    ),
   ),
 );
 

@@ -192,6 +192,6 @@ export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpackin
   const leftBytes = totalBytes - doneBytes;
   if (leftBytes <= 0 || bytesPerSecond === undefined) return bytes;
   const leftMs = (leftBytes / bytesPerSecond) * 1000;
-  const left = leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(Math.max(1_000, leftMs))} left`;
-  return `${bytes}, ${formatBytes(bytesPerSecond)}/s${left}`;
+  const remaining = leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(Math.max(1_000, leftMs))} left`;
+  return `${bytes}, ${formatBytes(bytesPerSecond)}/s${remaining}`;
 }

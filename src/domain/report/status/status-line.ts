@@ -125,9 +125,9 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
   const { bundles } = assessment;
   if (media?.stick === 'stays') return media;
   const checks = memory.contentChecks?.running;
-  const rest = restLine(observed, assessment);
+  const usual = restLine(observed, assessment);
   return (
-    personLines(snapshot, media, rest).find((line) => isActOfPerson(settled(line, use).does)) ??
+    personLines(snapshot, media, usual).find((line) => isActOfPerson(settled(line, use).does)) ??
     tagLine(snapshot) ??
     requestedLine(bundles, assessment) ??
     media ??
@@ -139,8 +139,8 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
   );
 }
 
-/** Returns lines for a person, the most important first. @param rest the line of other facts */
-function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): readonly Line[] {
+/** Returns lines for a person, the most important first. @param usual the line of other facts */
+function personLines(snapshot: Snapshot, media: Line | undefined, usual: Line): readonly Line[] {
   const { observed, assessment } = snapshot;
   const { bundles } = assessment;
   const urgent = urgentAmong(bundles);
@@ -161,8 +161,8 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
     bundleTrouble(urgent, assessment),
     ready && readyLine(ready, bundles),
     failedMediaLine(observed),
-    ...faults.map((line) => line && withMore(line, rest)),
-    behindLine(bundles, rest),
+    ...faults.map((line) => line && withMore(line, usual)),
+    behindLine(bundles, usual),
     // A decided bundle is history.
     media?.does === 'decided' ? media : undefined,
   ];
@@ -182,10 +182,10 @@ function removedFirst(media: Line, { bundle, reason }: BundleAssessment, bundles
 }
 
 /** Names a release that no known medium completes, before faults that end automatically. */
-function behindLine(bundles: readonly BundleAssessment[], rest: Line): Line | undefined {
+function behindLine(bundles: readonly BundleAssessment[], usual: Line): Line | undefined {
   const behind = bundles.findLast((entry) => needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const line = behind && missedLine(behind, bundles);
-  return line === undefined || isForPerson(rest.does) ? undefined : withMore(line, rest);
+  return line === undefined || isForPerson(usual.does) ? undefined : withMore(line, usual);
 }
 
 /** Adds other faults, as far as there is room. */
@@ -346,16 +346,16 @@ function lifecycleLine(
   { soaks }: LifecycleAssessment,
 ): Line {
   const images = formatCount(bundle.contents.images.length, 'image');
-  const about = (rest: string): Line => ({
+  const about = (what: string): Line => ({
     does: 'idle',
-    says: (names) => ({ what: `${titleAmong(bundle, bundles, names)} ${rest}` }),
+    says: (names) => ({ what: `${titleAmong(bundle, bundles, names)} ${what}` }),
   });
   if (phase === 'proven') return about(`proven (${images} pinned).`);
   const soak = soaks.get(bundle.bundleId);
   if (phase !== 'active' || soak?.kind !== 'soaking') return about(`${phase} (${images} present and pinned).`);
   if (soak.lacking.length > 0) return about(`active (${images} pinned), waits for ${soak.lacking.join(', ')} to run.`);
-  const left = formatDuration(soak.remainingMs ?? 0);
-  return failingIn(bundle, bundles, soak) ?? about(`active (${images} pinned), proven in about ${left}.`);
+  const remaining = formatDuration(soak.remainingMs ?? 0);
+  return failingIn(bundle, bundles, soak) ?? about(`active (${images} pinned), proven in about ${remaining}.`);
 }
 
 /** Describes releases in use whose containers fail. */

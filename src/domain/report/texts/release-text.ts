@@ -205,9 +205,9 @@ export function elsewhereText(uses: readonly ElsewhereUse[]): string {
     const later = release === undefined ? '' : `; ${release} provides it once it is activated`;
     return `${image} (${usedBy}${others}${later})`;
   });
-  const rest = uses.length > NAMED ? `, and ${uses.length - NAMED} more` : '';
+  const more = uses.length > NAMED ? `, and ${uses.length - NAMED} more` : '';
   const count = formatCount(uses.length, 'image');
-  return `no activated release answers a pull of ${count}, so that it fails without a network: ${named.join(', ')}${rest}. ${elsewhereAdvice(uses)}, or use names that a release provides`;
+  return `no activated release answers a pull of ${count}, so that it fails without a network: ${named.join(', ')}${more}. ${elsewhereAdvice(uses)}, or use names that a release provides`;
 }
 
 function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {

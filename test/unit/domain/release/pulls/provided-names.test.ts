@@ -18,7 +18,7 @@ describe('providedNames', () => {
   it('has nothing of a release that is retired or not trusted any more, and no contested tag', () => {
     expect(providedNames([{ ...older, retiredAt: 2 }])).toEqual(nothing);
     expect(providedNames([older], { withdrawn: new Set([older]) })).toEqual(nothing);
-    expect(providedNames([older], { left: new Set([tag('etcd', '4.13.6')]) }).tags).toEqual(new Set());
+    expect(providedNames([older], { skipped: new Set([tag('etcd', '4.13.6')]) }).tags).toEqual(new Set());
   });
 
   it('has the tags of a release that was not activated only while they are set, and names it before', () => {
