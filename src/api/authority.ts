@@ -51,7 +51,7 @@ export async function authorize(
 }
 
 /** @throws BusErrorReply `AccessDenied` when the bus does not give it */
-async function uidOf(sender: string, { bus }: Pick<Authority, 'bus'>, signal: AbortSignal): Promise<number> {
+async function uidOf(sender: string, { bus }: Authority, signal: AbortSignal): Promise<number> {
   try {
     const [uid] = await bus.call(busCall('GetConnectionUnixUser', 's', [sender]), signal);
     if (typeof uid === 'number') return uid;

@@ -13,7 +13,7 @@ const authSchema = v.looseObject({
 
 /** containers-auth.json(5): the longest name that is the repository or above it. */
 export async function loginFor(
-  { repository, registry }: Pick<Reference, 'registry' | 'repository'>,
+  { repository, registry }: Reference,
   authfile: string | undefined,
 ): Promise<string | undefined> {
   const { REGISTRY_AUTH_FILE, XDG_RUNTIME_DIR } = process.env;

@@ -186,7 +186,7 @@ export async function giveLockBack(settings: LockSettings, id: string, signal: A
  * - `keep`: one is activated and not proven: it may have to reboot the node, or is about to prove
  *   that the reboot went well.
  */
-function needOf({ bundles }: Pick<OwnReport, 'bundles'>): 'lock' | 'keep' | 'none' {
+function needOf({ bundles }: OwnReport): 'lock' | 'keep' | 'none' {
   if (bundles.some(hasBegun)) return 'lock';
   return bundles.some(isUnproven) ? 'keep' : 'none';
 }

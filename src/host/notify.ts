@@ -56,7 +56,7 @@ export class SystemdNotifier implements ServiceNotifier {
     isStartedBySystemd: boolean,
     private readonly sender: DatagramSender | undefined,
     private readonly watchdog: NodeJS.Timeout | undefined,
-    options: Pick<NotifierOptions, 'clock' | 'monotonicUsec' | 'work' | 'extendEveryMs'>,
+    options: NotifierOptions,
   ) {
     const { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n } = options;
     this.isStartedBySystemd = isStartedBySystemd;
@@ -110,7 +110,7 @@ const WORK_MS = 250;
  */
 function extendStart(
   sender: DatagramSender,
-  { work = workDone, extendEveryMs = EXTEND_EVERY_MS }: Pick<NotifierOptions, 'work' | 'extendEveryMs'>,
+  { work = workDone, extendEveryMs = EXTEND_EVERY_MS }: NotifierOptions,
 ): NodeJS.Timeout {
   let before = work();
   let left = LONGEST_START_MS / EXTEND_EVERY_MS;

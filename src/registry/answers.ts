@@ -354,11 +354,7 @@ export function sendProbeManifest(bytes: Buffer, digest: string, { request, resp
 }
 
 /** Waits for the end of the client, at most {@link CONFIG_HOLD_MS}, then answers 404. */
-export async function refuseProbeConfig(
-  { clock }: Pick<PullApi, 'clock'>,
-  digest: Digest,
-  response: ServerResponse,
-): Promise<void> {
+export async function refuseProbeConfig({ clock }: PullApi, digest: Digest, response: ServerResponse): Promise<void> {
   await clock.sleep(CONFIG_HOLD_MS, closeSignal(response)).catch(() => undefined); // aborted when the client is gone
   if (response.destroyed) return;
   respondError(response, 404, { code: 'BLOB_UNKNOWN', message: `blob ${digest} is only a probe`, detail: { digest } });

@@ -136,7 +136,7 @@ async function serve(
 async function watchClient(
   socket: Socket,
   response: ServerResponse,
-  { clock, isOpen }: Pick<RegistryOptions, 'clock' | 'isOpen'>,
+  { clock, isOpen }: RegistryOptions,
 ): Promise<void> {
   if (isOpen === undefined) return;
   const over = new AbortController();

@@ -105,7 +105,7 @@ function isKept(inUse: RuntimeInUse | undefined, other: DetectedRuntime, clock: 
   return !other.answers || clock.monotonic() - inUse.answeredAt < KEPT_MS;
 }
 
-export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 'storedBlobs'> | undefined) {
+export function documentsOf(adapter: RuntimeAdapter | undefined) {
   return adapter?.storedDocuments ?? adapter?.storedBlobs;
 }
 
@@ -199,7 +199,7 @@ export async function detectRuntime(
 }
 
 /** docker.socket is there before Docker, and containerd answers before it. */
-async function nodeOf({ exists }: Pick<Probes, 'exists'>) {
+async function nodeOf({ exists }: Probes) {
   const hasKubelet = await exists(KUBELET);
   const mayUseDocker = !hasKubelet || (await exists(CRI_DOCKERD));
   return { hasKubelet, mayUseDocker, usesDocker: mayUseDocker && (await exists(KINDS.docker.socketPath)) };

@@ -159,7 +159,7 @@ async function serve(state: FleetState, parts: ServedParts): Promise<void> {
     log,
   });
   state.kept = kept;
-  const isOffered = ({ bundleId, name }: Pick<HeldBundle, 'bundleId' | 'name'>) =>
+  const isOffered = ({ bundleId, name }: HeldBundle) =>
     fleet.serve && state.report !== undefined && !fleet.except.includes(name) && !state.withheld.has(bundleId);
   const bundles = new NodeOffers([kept, media.held], isOffered);
   const { offersSocket } = fleetPaths(paths);

@@ -36,7 +36,7 @@ export interface NodeState {
  * @throws AppError `store/…` (`fatal`) when the directory or the disk does not let us work
  */
 export async function openNodeState(
-  { paths: { state_dir: directory, run_dir }, history }: Pick<Settings, 'paths' | 'history'>,
+  { paths: { state_dir: directory, run_dir }, history }: Settings,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): Promise<NodeState> {
   const now = clock.now();

@@ -17,7 +17,7 @@ export interface PrivateKey {
 
 /** A malformed signature does not count. The thread pool verifies, which takes a millisecond. */
 export function isSignatureBy(
-  { algorithm, key }: Pick<PublicKey, 'algorithm' | 'key'>,
+  { algorithm, key }: PublicKey,
   signature: Uint8Array,
   covered: Uint8Array,
 ): Promise<boolean> {

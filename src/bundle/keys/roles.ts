@@ -331,7 +331,7 @@ function isRepositoryPrefix(text: string): boolean {
 
 /** A role with fewer keys stays in force: what it has let in keeps its trust. */
 export function shortRole(
-  { name, threshold }: Pick<Role, 'name' | 'threshold'>,
+  { name, threshold }: Role,
   keys: readonly { readonly name: string }[],
 ): KeyProblem | undefined {
   if (keys.length >= threshold) return undefined;

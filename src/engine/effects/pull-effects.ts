@@ -141,7 +141,7 @@ export class PullTasks {
  */
 function isWorthReporting(
   { reason, retry }: PullFault,
-  { attempts }: Pick<TaskFailure, 'attempts'>,
+  { attempts }: TaskFailure,
   before: TaskFailure | undefined,
 ): boolean {
   // {@link Refusals} groups those of a policy.

@@ -60,11 +60,7 @@ function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
 }
 
 /** Adds one line to the history. */
-export function resumePreloads(
-  bundleIds: readonly BundleId[],
-  store: Pick<StateStore, 'load' | 'cancel'>,
-  at: number,
-): void {
+export function resumePreloads(bundleIds: readonly BundleId[], store: StateStore, at: number): void {
   const back = store.load().bundles.filter(({ bundleId, cancelled }) => cancelled && bundleIds.includes(bundleId));
   if (back.length === 0) return;
   const message = `${back.map(({ payload }) => bundleTitle(payload)).join(', ')} may be preloaded again`;
@@ -138,11 +134,7 @@ function recordMark(
 }
 
 /** INVARIANT: `provenAt` is recorded last. Without it the release is checked again. */
-function recordProven(
-  context: EffectContext,
-  bundle: StoredBundle,
-  { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
-): void {
+function recordProven(context: EffectContext, bundle: StoredBundle, { soak }: EffectOf<'record-proven'>): void {
   const { store, policy } = context.ports;
   if (soak !== undefined) store.change(bundle.bundleId, { soak });
   const shared = sharedRepositories(bundle, policy.streams);
@@ -163,7 +155,7 @@ function requestActivation(
   context: EffectContext,
   bundle: StoredBundle,
   components: readonly string[],
-  { paths, clockSynchronised }: Pick<Assessment, 'paths' | 'clockSynchronised'>,
+  { paths, clockSynchronised }: Assessment,
 ): void {
   const path = pathOf(paths, bundle.payload.name);
   const { store, clock, policy, node } = context.ports;

@@ -42,7 +42,7 @@ export class NodeOffers implements OfferedBundles {
   /** @param sources a blob is read from the first one that has it */
   constructor(
     private readonly sources: readonly HeldBundles[],
-    private readonly isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean,
+    private readonly isOffered: (bundle: HeldBundle) => boolean,
   ) {
     this.onChange(() => this.listing.invalidate());
   }

@@ -182,12 +182,7 @@ const MESSAGE_CHARACTERS = 400;
 const LONGEST_WAIT_S = 3_600;
 
 /** @param answer the parsed body, if it is JSON */
-function refusalOf(
-  request: Pick<ApiRequest, 'method' | 'path'>,
-  code: number,
-  headers: IncomingHttpHeaders,
-  answer: unknown,
-): KubernetesError {
+function refusalOf(request: ApiRequest, code: number, headers: IncomingHttpHeaders, answer: unknown): KubernetesError {
   const { message, details } = readStatus(answer);
   const why = message === '' ? '' : `: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
   return kubernetesError(codeOf(code), `${request.method} ${request.path} was refused with status ${code}${why}`, {

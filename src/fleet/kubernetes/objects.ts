@@ -109,7 +109,7 @@ export interface OwnFields {
  * of meta/v1). Other keys of the prefix are not ours.
  */
 export function appliedKeys(
-  { managedFields }: Pick<OwnNode['metadata'], 'managedFields'>,
+  { managedFields }: OwnNode['metadata'],
   manager: string,
   kind: keyof OwnFields,
 ): ReadonlySet<string> {

@@ -84,7 +84,7 @@ export class WrittenStatuses {
    * @param onHeard called for each other node whose annotations changed since they were first read
    */
   constructor(
-    private readonly cluster: Pick<Cluster, 'nodes' | 'self'>,
+    private readonly cluster: Cluster,
     private readonly clock: Clock,
     private readonly onHeard: (node: string) => void,
   ) {}

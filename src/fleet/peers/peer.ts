@@ -112,7 +112,7 @@ export class KnownPeer {
   }
 
   /** @returns whether that is news */
-  failed(trouble: string, clock: Pick<Clock, 'monotonic' | 'now'>): boolean {
+  failed(trouble: string, clock: Clock): boolean {
     const isNews = this.trouble !== trouble;
     if (this.trouble === undefined) {
       this.quiet = 0;

@@ -104,7 +104,7 @@ export function releaseStatusesOf(report: OwnReport): readonly ReleaseStatus[] {
 }
 
 /** 16 hex digits. */
-export function shortBundle({ bundleId }: Pick<OwnBundle, 'bundleId'>): string {
+export function shortBundle({ bundleId }: OwnBundle): string {
   return hexOf(bundleId).slice(0, 16);
 }
 

@@ -144,10 +144,7 @@ export function isLocal(host: string): boolean {
  * The published address: its `InternalIP` where this node listens on all addresses. Undefined
  * without one, `unknown` before the Kubernetes API has answered.
  */
-export function announcedEndpoint(
-  endpoint: Endpoint,
-  cluster: Pick<Cluster, 'address' | 'nodes'>,
-): Endpoint | undefined | 'unknown' {
+export function announcedEndpoint(endpoint: Endpoint, cluster: Cluster): Endpoint | undefined | 'unknown' {
   if (!isUnspecified(endpoint.host)) return endpoint;
   const host = cluster.address();
   if (host !== undefined) return { ...endpoint, host };

@@ -279,7 +279,7 @@ class Connections {
   /** Addresses of nodes that proved who they are, the oldest first. */
   private readonly proven = new Set<string>();
 
-  constructor(private readonly options: Pick<NodeServerOptions, 'isPeerAddress' | 'warnings'>) {}
+  constructor(private readonly options: NodeServerOptions) {}
 
   /** A connection with an unknown other end. @returns false when it was closed */
   begin(socket: Socket): boolean {

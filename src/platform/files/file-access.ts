@@ -51,7 +51,7 @@ interface OpenAccess {
  */
 export function openAccess(
   path: string,
-  { mode, uid }: Pick<Stats, 'mode' | 'uid'>,
+  { mode, uid }: Stats,
   ownUid = process.geteuid?.(),
   otherwise = 'move it away',
 ): OpenAccess | undefined {

@@ -106,7 +106,7 @@ async function unpackedLayers(
 }
 
 /** OCI image-spec, config.md, "Layer ChainID". */
-export function chainIds(layers: readonly Pick<ExpectedLayer, 'diffId'>[]): readonly string[] {
+export function chainIds(layers: readonly ExpectedLayer[]): readonly string[] {
   const ids: string[] = [];
   for (const { diffId } of layers) {
     const below = ids.at(-1);

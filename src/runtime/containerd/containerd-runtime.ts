@@ -132,10 +132,7 @@ async function storagePathsOf(cri: CriClient, signal: AbortSignal): Promise<read
   return [...(await cri.storagePaths(signal)), ...reportedRoots(await cri.statusInfo(signal))];
 }
 
-function pauseImageOf(
-  cri: Pick<CriClient, 'statusInfo'>,
-  { certsDirectory, configFile }: Pick<ContainerdRuntimeOptions, 'certsDirectory' | 'configFile'>,
-): PauseImage {
+function pauseImageOf(cri: CriClient, { certsDirectory, configFile }: ContainerdRuntimeOptions): PauseImage {
   // A distribution with a certs directory has another configuration file, too.
   const file = configFile ?? (certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined);
   return {

@@ -131,7 +131,7 @@ interface KnownConfiguration {
 
 /** The places in `config_path`, and the folder that containerd may take a list for. */
 export async function findMirrorPlaces(
-  cri: Pick<CriClient, 'statusInfo' | 'version'>,
+  cri: CriClient,
   { certsDirectory, configFile }: KnownConfiguration,
   signal: AbortSignal,
 ): Promise<readonly MirrorPlace[]> {

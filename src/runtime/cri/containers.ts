@@ -41,11 +41,7 @@ export interface PauseImage {
 }
 
 /** The runtime pulls it when a pod starts, if it is absent. An image by digest needs no pull. */
-async function pauseUse(
-  cri: Pick<CriClient, 'imageStatus'>,
-  { setting, read }: PauseImage,
-  signal: AbortSignal,
-): Promise<ImageUse[]> {
+async function pauseUse(cri: CriClient, { setting, read }: PauseImage, signal: AbortSignal): Promise<ImageUse[]> {
   const usedBy = `every pod, by ${setting}`;
   const unknown = [{ usedBy, image: '', pullPolicy: 'Never' }];
   try {
@@ -62,7 +58,7 @@ async function pauseUse(
 
 /** A container that did not start may have no status. */
 async function timesOf(
-  cri: Pick<CriClient, 'containerTimes'>,
+  cri: CriClient,
   container: ListedContainer,
   signal: AbortSignal,
 ): Promise<ContainerTimes | undefined> {

@@ -26,10 +26,7 @@ const USUAL_TARGETS: readonly string[] = [CRIO_PATHS.pinsFile, CRIO_PATHS.mirror
  * an unusual folder is recorded before it is made, so that it can be found when its target is
  * removed.
  */
-export function createCrioLinks(
-  { persistentPinsFile }: Pick<CrioPaths, 'persistentPinsFile'>,
-  change: Reload['change'],
-): CrioLinks {
+export function createCrioLinks({ persistentPinsFile }: CrioPaths, change: Reload['change']): CrioLinks {
   const record = new PathRecord(join(dirname(persistentPinsFile), 'links'), USUAL_LINKS);
   return { ensure: (link, target) => ensure(record, change, link, target) };
 }

@@ -29,10 +29,7 @@ interface LoopbackName {
 }
 
 /** Includes names that a pull left behind when the daemon or the engine was killed. */
-export function loopbackNames(
-  { RepoTags, RepoDigests }: Pick<EngineImage, 'RepoTags' | 'RepoDigests'>,
-  { authority }: MirrorAddress,
-): LoopbackName[] {
+export function loopbackNames({ RepoTags, RepoDigests }: EngineImage, { authority }: MirrorAddress): LoopbackName[] {
   const names = new Set([...RepoTags, ...RepoDigests].filter((name) => name.startsWith(`${authority}/`)));
   return [...names].flatMap((name) => {
     const [, path] = /^[0-9a-f]{32}\/(.+)$/.exec(name.slice(authority.length + 1)) ?? [];

@@ -197,7 +197,7 @@ export class Mirror {
   }
 
   /** Whether the newest generation has all of this. */
-  isCurrent({ origin, counter }: Pick<StateAge, 'origin' | 'counter'>): boolean {
+  isCurrent({ origin, counter }: StateAge): boolean {
     const { written } = this;
     return written?.origin === origin && written.counter === counter && existsSync(this.newestPath);
   }

@@ -200,7 +200,7 @@ export class SqliteState implements Store {
     this.changeTrust(this.current(), event, ({ trust }) => trust.rejectName(rejected));
   }
 
-  allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void {
+  allowName(release: RejectedName, event: EventRow): void {
     this.changeTrust(this.current(), event, ({ trust }) => trust.allowName(release));
   }
 

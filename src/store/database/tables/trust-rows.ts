@@ -89,7 +89,7 @@ export class TrustRows {
     );
   }
 
-  allowName({ name, version }: Pick<RejectedName, 'name' | 'version'>): void {
+  allowName({ name, version }: RejectedName): void {
     this.run('DELETE FROM rejected_name WHERE name = ? AND version = ?', name, version);
   }
 
