@@ -190,8 +190,8 @@ function lineOf(key: string, text: string): number | undefined {
   for (const [index, line] of text.split('\n').entries()) {
     const [, header, name] = /^\s*(?:\[+([^\]]+)\]|([\w.-]+)\s*=)/.exec(line) ?? [];
     table = header?.trim() ?? table;
-    const own = name === undefined || table === '' ? (name ?? table) : `${table}.${name}`;
-    const isMeant = (header !== undefined || name !== undefined) && (key === own || key.startsWith(`${own}.`));
+    const ownKey = name === undefined || table === '' ? (name ?? table) : `${table}.${name}`;
+    const isMeant = (header !== undefined || name !== undefined) && (key === ownKey || key.startsWith(`${ownKey}.`));
     if (isMeant) found = index + 1;
   }
   return found;

@@ -29,19 +29,19 @@ export function checkKeys(node: ExaminedNode): readonly Check[] {
   const { keys_dir: folder, threshold, require } = settings.trust;
   const run = async (signal: AbortSignal): Promise<Found> => {
     const { record, findings } = await recordOf(node, signal);
-    const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
-    const { trusted, withoutTrust, revoked } = keysOf(own, inForce, record);
-    const troubles = own.problems.map(({ message, remedy, hidesRevocations }) =>
+    const folderKeys = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
+    const { trusted, withoutTrust, revoked } = keysOf(folderKeys, inForce, record);
+    const troubles = folderKeys.problems.map(({ message, remedy, hidesRevocations }) =>
       hidesRevocations
         ? fault(`${message}; while nobody knows which keys are revoked, no key counts`, remedy)
         : warning(message, remedy),
     );
     const gone = revoked.map(({ title }) => title).join(', ');
-    const needs = { folder, threshold, require, roles: own.roles.length, withoutTrust };
+    const needs = { folder, threshold, require, roles: folderKeys.roles.length, withoutTrust };
     return [
       findings,
       troubles,
-      !own.revocationsUnreadable && [enough(trusted, needs), rolesFound(own, inForce)],
+      !folderKeys.revocationsUnreadable && [enough(trusted, needs), rolesFound(folderKeys, inForce)],
       gone !== '' && ok(`revoked: ${gone}`),
       await openParents(folder),
     ];
@@ -115,12 +115,12 @@ function enough(trusted: readonly NamedKey[], { folder, threshold, require, role
  * The roles, and those whose keys can't be enough. Keys that bundles added to a role are known
  * to the daemon alone, and so is whether they count.
  */
-function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): Found {
-  const roles = own.roles.map((role) => {
+function rolesFound(folderKeys: TrustedKeys, inForce: TrustReport | undefined): Found {
+  const roles = folderKeys.roles.map((role) => {
     const keys = inForce?.roles?.find(({ name }) => name === role.name)?.keys ?? role.keys;
     return { role, keys, lacking: shortRole(role, keys) };
   });
-  const known = new Set([...own.problems, ...roles.flatMap(({ lacking }) => lacking ?? [])].map(keyProblemLine));
+  const known = new Set([...folderKeys.problems, ...roles.flatMap(({ lacking }) => lacking ?? [])].map(keyProblemLine));
   const unused = (inForce?.problems ?? []).filter((line) => !known.has(line));
   return [
     roles.map(({ role, keys, lacking }) =>

@@ -150,10 +150,10 @@ const OWN_PULLS =
 export function checkServe({ settings, findRuntime }: ExaminedNode): readonly Check[] {
   const { ok } = findingsOn('mirrors');
   const { activated, except } = settings.serve;
-  const rest = except.length === 0 ? '' : `, but for ${except.join(', ')} (serve.except)`;
+  const exceptions = except.length === 0 ? '' : `, but for ${except.join(', ')} (serve.except)`;
   const words = {
-    'digests-and-tags': `stickpin is set to answer pulls of activated releases by digest and by tag, with or without a network${rest}: for a tag that a release holds, the node gets the image of the release, whatever the tag names elsewhere (serve.activated)`,
-    digests: `stickpin is set to answer pulls of activated releases by digest, with or without a network${rest}; pulls by tag are not answered (serve.activated)`,
+    'digests-and-tags': `stickpin is set to answer pulls of activated releases by digest and by tag, with or without a network${exceptions}: for a tag that a release holds, the node gets the image of the release, whatever the tag names elsewhere (serve.activated)`,
+    digests: `stickpin is set to answer pulls of activated releases by digest, with or without a network${exceptions}; pulls by tag are not answered (serve.activated)`,
     off: 'stickpin is set not to answer pulls of activated releases, which fail without a network (serve.activated)',
   };
   const remedy = 'check section [serve] of the settings';

@@ -113,13 +113,13 @@ function extendStart(
   { work = workDone, extendEveryMs = EXTEND_EVERY_MS }: NotifierOptions,
 ): NodeJS.Timeout {
   let before = work();
-  let left = LONGEST_START_MS / EXTEND_EVERY_MS;
+  let extensions = LONGEST_START_MS / EXTEND_EVERY_MS;
   const timer = setInterval(() => {
     const now = work();
     if (now > before) sender.send(Buffer.from(`EXTEND_TIMEOUT_USEC=${EXTEND_BY_MS * 1000}`));
     before = now;
-    left -= 1;
-    if (left === 0) clearInterval(timer);
+    extensions -= 1;
+    if (extensions === 0) clearInterval(timer);
   }, extendEveryMs);
   timer.unref();
   return timer;

@@ -56,15 +56,15 @@ export async function openTerminal(number: number): Promise<Terminal> {
         `${path} is in use, by a login, a session or a screen: set console.vt to one that 'fuser /dev/tty*' does not show`,
       );
     }
-    const own = openDevice(path, `${path} can't be opened`);
+    const device = openDevice(path, `${path} can't be opened`);
     return {
       active: () => state().active,
       activate: (other) => {
         ioctl(control, VT_ACTIVATE, other);
       },
-      write: (text) => writeWithoutWait(own, text),
+      write: (text) => writeWithoutWait(device, text),
       close: () => {
-        closeSync(own);
+        closeSync(device);
         closeSync(control);
       },
     };

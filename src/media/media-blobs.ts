@@ -126,8 +126,8 @@ export class MediaBlobs extends Observable implements BlobUnion {
 
   /** Bundles of other nodes are left out. */
   held(): readonly HeldBundle[] {
-    const own = this.plugged().filter(({ plugged }) => plugged.peer === undefined);
-    return own.map((source) => {
+    const sticks = this.plugged().filter(({ plugged }) => plugged.peer === undefined);
+    return sticks.map((source) => {
       const known = HELD.get(source);
       if (known !== undefined) return known;
       const held = heldBundle(source.found, source.bundle.reader);

@@ -38,8 +38,8 @@ export function formatDuration(ms: number): string {
   if (seconds < 3600) {
     const rounded = Math.round(seconds / 10) * 10;
     if (rounded < 3600) {
-      const rest = rounded % 60;
-      return rest === 0 ? `${Math.floor(rounded / 60)} min` : `${Math.floor(rounded / 60)} min ${rest} s`;
+      const seconds = rounded % 60;
+      return seconds === 0 ? `${Math.floor(rounded / 60)} min` : `${Math.floor(rounded / 60)} min ${seconds} s`;
     }
   }
   const minutes = Math.round(seconds / 60);

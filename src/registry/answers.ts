@@ -210,8 +210,8 @@ async function stream(
   const turn = api.turns.begin();
   try {
     for await (const chunk of replayed(kept, range, signal)) await send(chunk);
-    const rest = { ...range, firstByte: position };
-    for await (const chunk of transfer(rest, { ...api, turn, onWait: metered.awaitsMedium }, signal)) {
+    const remaining = { ...range, firstByte: position };
+    for await (const chunk of transfer(remaining, { ...api, turn, onWait: metered.awaitsMedium }, signal)) {
       saved = kept?.write(chunk, signal);
       // Recorded before the last byte: the runtime may refuse the blob at once, and the cause must
       // be known then, even if the disk is slow.
@@ -277,8 +277,8 @@ export function sendTags({ token }: PullApi, repository: string, offer: Offer, {
     query.get('last') ?? undefined,
   );
   const ns = query.get('ns');
-  const rest = ns === null ? '' : `&ns=${encodeURIComponent(ns)}`;
-  const next = `${basePath(token)}${repository}/tags/list?n=${n}&last=${last}${rest}`;
+  const namespace = ns === null ? '' : `&ns=${encodeURIComponent(ns)}`;
+  const next = `${basePath(token)}${repository}/tags/list?n=${n}&last=${last}${namespace}`;
   respondJson(response, 200, { name: repository, tags }, last === undefined ? {} : { link: `<${next}>; rel="next"` });
 }
 

@@ -55,13 +55,13 @@ export class CheckedSource implements ChangingBlobSource {
   private check(digest: Digest, stamp: string | undefined): Promise<void> {
     const known = this.checks.get(digest);
     if (known !== undefined && known.stamp === stamp) return known.passed;
-    const own = { stamp, passed: readThrough(checked(this.source, digest, this.life, oneBuffer())) };
-    this.checks.set(digest, own);
+    const check = { stamp, passed: readThrough(checked(this.source, digest, this.life, oneBuffer())) };
+    this.checks.set(digest, check);
     // A failed check is not cached, because the file may be replaced.
-    own.passed.catch(() => {
-      if (this.checks.get(digest) === own) this.checks.delete(digest);
+    check.passed.catch(() => {
+      if (this.checks.get(digest) === check) this.checks.delete(digest);
     });
-    return own.passed;
+    return check.passed;
   }
 }
 

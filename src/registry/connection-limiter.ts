@@ -62,8 +62,8 @@ export class ConnectionLimiter {
   }
 
   private hasRoom(user: string): boolean {
-    const own = this.byUser.get(user) ?? 0;
-    return own < RESERVED || (own < PER_USER && this.inside < ALL_USERS);
+    const ofUser = this.byUser.get(user) ?? 0;
+    return ofUser < RESERVED || (ofUser < PER_USER && this.inside < ALL_USERS);
   }
 
   private enter(socket: Socket, user: string): void {
@@ -72,9 +72,9 @@ export class ConnectionLimiter {
     this.byUser.set(user, (this.byUser.get(user) ?? 0) + 1);
     socket.once('close', () => {
       this.inside -= 1;
-      const left = (this.byUser.get(user) ?? 1) - 1;
-      if (left === 0) this.byUser.delete(user);
-      else this.byUser.set(user, left);
+      const remaining = (this.byUser.get(user) ?? 1) - 1;
+      if (remaining === 0) this.byUser.delete(user);
+      else this.byUser.set(user, remaining);
     });
     this.onEnter(socket);
   }

@@ -125,10 +125,10 @@ export class Meter implements TransferMeter {
   }
 
   private adderOf(digest: Digest): (key: keyof Tally, change: number) => void {
-    const own = this.tallies.get(digest) ?? { ...IDLE };
-    this.tallies.set(digest, own);
+    const tally = this.tallies.get(digest) ?? { ...IDLE };
+    this.tallies.set(digest, tally);
     return (key, change) => {
-      own[key] += change;
+      tally[key] += change;
       this.all[key] += change;
     };
   }

@@ -31,10 +31,10 @@ export function parseRoute(url: string, token: string | undefined): Route {
   if (path === '/v2/' || path === '/v2') return { kind: 'ping' };
   const base = basePath(token);
   if (!path.startsWith(base)) return { kind: 'unknown' };
-  const rest = path.slice(base.length);
-  const [, listed] = TAGS.exec(rest) ?? [];
+  const below = path.slice(base.length);
+  const [, listed] = TAGS.exec(below) ?? [];
   if (listed !== undefined) return withName(listed, (repository) => ({ kind: 'tags', repository }));
-  const [, name, endpoint, tail] = ENDPOINT.exec(rest) ?? [];
+  const [, name, endpoint, tail] = ENDPOINT.exec(below) ?? [];
   if (name === undefined || tail === undefined) return { kind: 'unknown' };
   return withName(name, (repository) => {
     if (endpoint === 'manifests') return manifestRoute(repository, decodeSafely(tail));

@@ -32,8 +32,8 @@ const COOKIE_BYTES = 8;
 const [UID_AT, INODE_AT] = [HEADER + 64, HEADER + 68];
 
 /** For the other end of a loopback connection. Undefined for other addresses. */
-export function diagRequest(sequence: number, peer: TcpEndpoint, own: TcpEndpoint): Buffer | undefined {
-  const [local, remote] = [addressOf(peer), addressOf(own)];
+export function diagRequest(sequence: number, peer: TcpEndpoint, ownEnd: TcpEndpoint): Buffer | undefined {
+  const [local, remote] = [addressOf(peer), addressOf(ownEnd)];
   if (local === undefined || remote === undefined || local.family !== remote.family) return undefined;
   const message = Buffer.alloc(REQUEST_BYTES);
   message.writeUInt32LE(REQUEST_BYTES, 0);
@@ -44,7 +44,7 @@ export function diagRequest(sequence: number, peer: TcpEndpoint, own: TcpEndpoin
   message[HEADER + 1] = IPPROTO_TCP;
   message.writeUInt32LE(0xffff_ffff, HEADER + 4); // all states
   message.writeUInt16BE(peer.port, ID_IN_REQUEST);
-  message.writeUInt16BE(own.port, ID_IN_REQUEST + 2);
+  message.writeUInt16BE(ownEnd.port, ID_IN_REQUEST + 2);
   message.set(local.bytes, ID_IN_REQUEST + 4);
   message.set(remote.bytes, ID_IN_REQUEST + 20);
   message.writeUInt32LE(LOOPBACK, ID_IN_REQUEST + ENDS_BYTES);
@@ -90,7 +90,7 @@ function addressOf({ address }: TcpEndpoint): Address | undefined {
 }
 
 /** Never throws. */
-export type FindPeer = (peer: TcpEndpoint, own: TcpEndpoint) => DiagReply;
+export type FindPeer = (peer: TcpEndpoint, ownEnd: TcpEndpoint) => DiagReply;
 
 // Linux, the same on x86-64 and arm64.
 const AF_NETLINK = 16;
@@ -119,9 +119,9 @@ export async function openSocketDiag(): Promise<FindPeer | undefined> {
   if (fd < 0) return undefined;
   const buffer = Buffer.alloc(BUFFER_BYTES);
   let sequence = 0;
-  return (peer, own) => {
+  return (peer, ownEnd) => {
     sequence = (sequence + 1) % 2 ** 32;
-    const request = diagRequest(sequence, peer, own);
+    const request = diagRequest(sequence, peer, ownEnd);
     // The kernel answers within send().
     if (request === undefined || send(fd, request, request.length, MSG_DONTWAIT) !== request.length) return UNKNOWN;
     for (;;) {

@@ -35,8 +35,8 @@ export function uidsIn(text: string): ReadonlyMap<string, number> {
  * `PEER OWN`, since its local end is our remote end; mapped IPv4 addresses as plain ones. The order
  * of bytes is that of x86-64 and arm64. Undefined for an address that is not loopback.
  */
-export function rowKey(peer: TcpEndpoint, own: TcpEndpoint): string | undefined {
-  const [local, remote] = [endpointIn(peer), endpointIn(own)];
+export function rowKey(peer: TcpEndpoint, ownEnd: TcpEndpoint): string | undefined {
+  const [local, remote] = [endpointIn(peer), endpointIn(ownEnd)];
   return local === undefined || remote === undefined ? undefined : `${local} ${remote}`;
 }
 

@@ -113,7 +113,7 @@ function valueAt(text: string, at: number): string | undefined {
 function indentCut(text: string): string {
   const parts: string[] = [];
   let from = 0;
-  let left = MAX_ADDED;
+  let remaining = MAX_ADDED;
   for (let at = nextCut(text, from); at !== undefined; at = nextCut(text, from)) {
     const value = valueAt(text, at);
     // Later values can't be found behind one that is not closed.
@@ -121,8 +121,8 @@ function indentCut(text: string): string {
     const line = text.slice(text.lastIndexOf('\n', at) + 1, at);
     const blanks = ' '.repeat((/^[ \t?-]*/.exec(line)?.[0].length ?? 0) + 1);
     const lines = value.split(/\n[ \t]*/);
-    left -= lines.length * blanks.length;
-    if (left < 0) break;
+    remaining -= lines.length * blanks.length;
+    if (remaining < 0) break;
     parts.push(text.slice(from, at), lines.join(`\n${blanks}`));
     const end = text.indexOf('\n', at + value.length);
     from = end < 0 ? text.length : end + 1;

@@ -47,10 +47,10 @@ interface Seat {
 export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDocuments {
   const defaults = { inlineBytes: 64 * 1024, heapMb: 256, deadlineMs: 2 * 60_000, idleMs: 5_000 };
   const seat: Seat = { options: { ...defaults, ...options }, thread: undefined, current: undefined, idle: undefined };
-  let turn: Promise<unknown> = Promise.resolve();
+  let previous: Promise<unknown> = Promise.resolve();
   const inTurn = (task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> => {
-    const parsed = turn.then(() => parseInThread(seat, task, signal));
-    turn = parsed.catch(() => undefined);
+    const parsed = previous.then(() => parseInThread(seat, task, signal));
+    previous = parsed.catch(() => undefined);
     return untilAborted(parsed, signal);
   };
   return {

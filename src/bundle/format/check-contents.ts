@@ -117,9 +117,9 @@ function checkTags(image: Named, seen: Map<string, Digest>): void {
 /** Images of a repository may share attached tags, but each tag names one manifest. */
 function checkAttached(image: Image, seen: Map<string, Digest>): void {
   const { repository } = parseReference(image.reference);
-  const own = new Set<string>();
+  const attachedTags = new Set<string>();
   for (const { tag, digest, mediaType } of image.attached ?? []) {
-    once(own, tag, `${image.reference}: attached tag`);
+    once(attachedTags, tag, `${image.reference}: attached tag`);
     const isList = subjectOfTag(tag) !== undefined;
     if (indexMediaTypes.has(mediaType) !== isList || !manifestMediaTypes.has(mediaType)) {
       const kind = isList ? 'index' : 'image manifest';

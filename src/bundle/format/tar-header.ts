@@ -89,9 +89,9 @@ function hasGoodChecksum(block: Uint8Array): boolean {
     unsigned += counted;
     signed += counted > 127 ? counted - 256 : counted;
   });
-  const said = readNumber(block.subarray(148, 156));
+  const checksum = readNumber(block.subarray(148, 156));
   // Old tars summed signed bytes.
-  return said === unsigned || said === signed;
+  return checksum === unsigned || checksum === signed;
 }
 
 function isCompressed(block: Uint8Array): boolean {

@@ -24,18 +24,21 @@ export interface RotationInForce {
  * another role, and no bundle of plain keys can take one from a role. A key that was added to a
  * role counts while the role allows it (`may_rotate`).
  */
-export function withRotation(own: TrustedKeys, rotation: RotationInForce): TrustedKeys {
-  const problems = [...own.problems, ...(rotation.problems ?? [])];
-  const ofRoles = own.roles.flatMap(({ keys }) => keys);
-  const taken = new Map<string, string | undefined>([...own.keys, ...ofRoles].map((key) => [key.keyId, key.role]));
+export function withRotation(folderKeys: TrustedKeys, rotation: RotationInForce): TrustedKeys {
+  const problems = [...folderKeys.problems, ...(rotation.problems ?? [])];
+  const ofRoles = folderKeys.roles.flatMap(({ keys }) => keys);
+  const taken = new Map<string, string | undefined>(
+    [...folderKeys.keys, ...ofRoles].map((key) => [key.keyId, key.role]),
+  );
   const added: TrustedKey[] = [];
   const isPlain = ({ role }: RotatedKey) => role === undefined;
   const inOrder = [...rotation.keys.filter(isPlain), ...rotation.keys.filter((key) => !isPlain(key))];
   const firstOnes = new Map(inOrder.toReversed().map((key) => [`${key.keyId} ${key.role ?? ''}`, key]));
   for (const brought of inOrder.filter((key) => firstOnes.get(`${key.keyId} ${key.role ?? ''}`) === key)) {
-    const why = whyNot(brought, own, taken, added);
+    const why = whyNot(brought, folderKeys, taken, added);
     // Parsed late: a key takes some milliseconds, and a role may have added thousands.
-    const key = why === undefined ? readBrought(brought, [...own.keys, ...ofRoles, ...added], problems) : undefined;
+    const key =
+      why === undefined ? readBrought(brought, [...folderKeys.keys, ...ofRoles, ...added], problems) : undefined;
     if (why !== undefined) problems.push(unused(brought, why));
     if (key === undefined) continue;
     taken.set(key.keyId, key.role);
@@ -43,10 +46,10 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   }
   return withShortRoles(
     keysInForce({
-      ...own,
+      ...folderKeys,
       problems,
-      published: [...own.keys, ...ofRoles, ...own.revokedKeys, ...added],
-      revoked: [...own.byFile, ...rotation.revoked],
+      published: [...folderKeys.keys, ...ofRoles, ...folderKeys.revokedKeys, ...added],
+      revoked: [...folderKeys.byFile, ...rotation.revoked],
     }),
   );
 }

@@ -100,8 +100,8 @@ async function hashMisfit(
 
 /** Blobs of a delta's base, with sizes in bytes. Other bundles have none. */
 export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing' | 'blobs'>): Map<Digest, number> {
-  const left = missing.filter((blob) => !isFaulty(blob));
-  return new Map(left.map(({ digest }) => [digest, blobs.get(digest) ?? 0]));
+  const absent = missing.filter((blob) => !isFaulty(blob));
+  return new Map(absent.map(({ digest }) => [digest, blobs.get(digest) ?? 0]));
 }
 
 export interface CheckedBase {

@@ -157,7 +157,7 @@ function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonl
 function wantedOf(signers: readonly TrustedKey[], { roles }: TrustedKeys, threshold: number): string {
   const of = roles.filter(({ name }) => signers.some(({ role }) => role === name));
   const plain = `${threshold} distinct trusted keys`;
-  const own = of.map((role) => `${role.threshold} of role ${role.name}`);
-  const isPlain = own.length === 0 || signers.some(({ role }) => role === undefined);
-  return [...(isPlain ? [plain] : []), ...own].join(' or ');
+  const roleThresholds = of.map((role) => `${role.threshold} of role ${role.name}`);
+  const isPlain = roleThresholds.length === 0 || signers.some(({ role }) => role === undefined);
+  return [...(isPlain ? [plain] : []), ...roleThresholds].join(' or ');
 }

@@ -303,11 +303,11 @@ function checkLayers(image: Image, layers: readonly number[], manifest: ImageMan
 
 function checkEach(image: Named, layers: readonly number[], manifest: ImageManifest, contents: Contents): void {
   manifest.layers.forEach((layer, at) => {
-    const said = contents.layers[layers[at] ?? -1];
-    if (said?.digest !== layer.digest || said.sizeBytes !== layer.size) {
+    const listed = contents.layers[layers[at] ?? -1];
+    if (listed?.digest !== layer.digest || listed.sizeBytes !== layer.size) {
       throw disagrees(
         image,
-        `layer ${at} is ${said?.digest} of ${said?.sizeBytes} bytes, its manifest ${layer.digest} of ${layer.size}`,
+        `layer ${at} is ${listed?.digest} of ${listed?.sizeBytes} bytes, its manifest ${layer.digest} of ${layer.size}`,
       );
     }
   });
@@ -323,8 +323,8 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
   if (bytes === undefined) return;
   const { rootfs } = await walk.parsers.config(bytes, inconsistent(what), walk.signal);
   const { diff_ids: diffIds } = rootfs;
-  const said = image.layers.map((at) => contents.layers[at]?.diffId);
-  if (diffIds.length !== said.length || diffIds.some((diffId, at) => diffId !== said[at])) {
+  const listedIds = image.layers.map((at) => contents.layers[at]?.diffId);
+  if (diffIds.length !== listedIds.length || diffIds.some((diffId, at) => diffId !== listedIds[at])) {
     throw disagrees(image, 'other diffIds than its config');
   }
 }

@@ -119,14 +119,14 @@ async function textOf(body: Readable): Promise<string> {
 }
 
 async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
-  let rest: Buffer = Buffer.alloc(0);
+  let incomplete: Buffer = Buffer.alloc(0);
   for await (const chunk of response as AsyncIterable<Buffer>) {
-    rest = Buffer.concat([rest, chunk]);
-    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
-      yield rest.subarray(0, end).toString('utf8');
-      rest = rest.subarray(end + 1);
+    incomplete = Buffer.concat([incomplete, chunk]);
+    for (let end = incomplete.indexOf('\n'); end >= 0; end = incomplete.indexOf('\n')) {
+      yield incomplete.subarray(0, end).toString('utf8');
+      incomplete = incomplete.subarray(end + 1);
     }
-    if (rest.length > LINE_BYTES) {
+    if (incomplete.length > LINE_BYTES) {
       throw kubernetesError('kubernetes/answer', `a line of a watch has more than ${LINE_BYTES} bytes`);
     }
   }
@@ -256,9 +256,9 @@ const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 export function backoffMs(failures: number, error: unknown, random: number): number {
   const leastMs = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
   const full = pauseAfter(failures, PAUSES);
-  const own = full * (1 - random / 2);
+  const jitteredMs = full * (1 - random / 2);
   // By chance later than `Retry-After`, too.
-  return leastMs === 0 ? own : Math.max(own, leastMs * (1 + random / 10));
+  return leastMs === 0 ? jitteredMs : Math.max(jitteredMs, leastMs * (1 + random / 10));
 }
 
 const DISPOSITIONS = {

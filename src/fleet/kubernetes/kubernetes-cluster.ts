@@ -222,8 +222,8 @@ export class KubernetesCluster extends Observable implements Cluster {
     const { scope, keys, nodes, resourceVersion } = visible;
     const listed = nodes.map((node) => [node.name, this.nodeOf(node)] as const);
     const known = new Map([...(scope === 'rest' ? this.known : []), ...listed]);
-    const own = nodes.find(({ name }) => name === this.name);
-    const fields = own && fieldsOf(own);
+    const ownNode = nodes.find(({ name }) => name === this.name);
+    const fields = ownNode && fieldsOf(ownNode);
     const isSame =
       isDeepStrictEqual(known, this.known) && isDeepStrictEqual(fields, this.own) && isDeepStrictEqual(keys, this.keys);
     this.keys = keys;

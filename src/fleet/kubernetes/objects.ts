@@ -125,8 +125,8 @@ function memberOf(value: unknown, name: string): object {
 
 /** Sorted. */
 function prefixed(all: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  const own = Object.entries(all).filter(([key]) => key.startsWith(LABEL_PREFIX));
-  return Object.fromEntries(own.sort(([a], [b]) => a.localeCompare(b)));
+  const labels = Object.entries(all).filter(([key]) => key.startsWith(LABEL_PREFIX));
+  return Object.fromEntries(labels.sort(([a], [b]) => a.localeCompare(b)));
 }
 
 function read<Schema extends v.GenericSchema>(schema: Schema, kind: string, answer: unknown): v.InferOutput<Schema> {

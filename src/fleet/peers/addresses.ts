@@ -55,8 +55,8 @@ interface TargetSources {
 export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
   const { self, nodes, isComplete, fixed, stored } = sources;
   const targets = new Map<string, Target>();
-  const own = nodes.find(({ name }) => name === self)?.endpoint;
-  const ownAddress = own && formatEndpoint(own);
+  const ownEndpoint = nodes.find(({ name }) => name === self)?.endpoint;
+  const ownAddress = ownEndpoint && formatEndpoint(ownEndpoint);
   const announced = new Set<string>();
   for (const { name, endpoint, serves } of nodes) {
     if (name === self || endpoint === undefined || formatEndpoint(endpoint) === ownAddress) continue;

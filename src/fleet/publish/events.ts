@@ -99,9 +99,12 @@ function pauseEvents({ pauses }: OwnReport): NodeEvent[] {
     const { id, name, version, by, why, until, lifted, from, liftedFrom } = one;
     const what = `roll-out of ${version === undefined ? name : `${name} ${version}`}`;
     const text = `The ${what} is paused until ${until} by ${by}: ${why}. 'stickpin fleet resume ${id}' on this node or one of the control plane ends the pause`;
-    const said = from === undefined ? [event('Warning', 'RollOutPaused', text, id)] : [];
-    if (lifted === undefined || liftedFrom !== undefined) return said;
-    return [...said, event('Normal', 'RollOutResumed', `The ${what} goes on: ${lifted.by} lifted pause ${id}`, id)];
+    const pauseEvents = from === undefined ? [event('Warning', 'RollOutPaused', text, id)] : [];
+    if (lifted === undefined || liftedFrom !== undefined) return pauseEvents;
+    return [
+      ...pauseEvents,
+      event('Normal', 'RollOutResumed', `The ${what} goes on: ${lifted.by} lifted pause ${id}`, id),
+    ];
   });
 }
 

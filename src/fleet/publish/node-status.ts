@@ -63,8 +63,11 @@ function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
 
 /** For the Node: pauses that were said on it, first those that are not lifted. */
 export function publishedPauses({ pauses }: OwnReport): OwnReport['pauses'] {
-  const own = pauses.filter(isSaidHere);
-  const sorted = [...own.filter(({ lifted }) => lifted === undefined), ...own.filter(({ lifted }) => lifted)];
+  const ownPauses = pauses.filter(isSaidHere);
+  const sorted = [
+    ...ownPauses.filter(({ lifted }) => lifted === undefined),
+    ...ownPauses.filter(({ lifted }) => lifted),
+  ];
   const sizes = sorted.map((one) => Buffer.byteLength(JSON.stringify(one)));
   return sorted.filter((_, at) => sizes.slice(0, at + 1).reduce((sum, size) => sum + size, 0) <= PAUSE_BYTES);
 }

@@ -255,16 +255,16 @@ export class Source extends Observable implements OfferedBundles {
     sizeBytes: number,
     signal: AbortSignal,
   ): AsyncGenerator<Buffer, void, undefined> {
-    let left = sizeBytes - startByte;
+    let remaining = sizeBytes - startByte;
     for await (const chunk of this.link.read(digest, startByte, signal)) {
-      const wanted = chunk.subarray(0, left);
-      left -= wanted.length;
+      const wanted = chunk.subarray(0, remaining);
+      remaining -= wanted.length;
       for (let at = 0; at < wanted.length; at += SLICE_BYTES) {
         const slice = wanted.subarray(at, at + SLICE_BYTES);
         await this.options.pace.take(slice.length, signal);
         yield slice;
       }
-      if (left === 0) return;
+      if (remaining === 0) return;
     }
   }
 

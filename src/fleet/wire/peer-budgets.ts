@@ -60,9 +60,9 @@ export class PeerBudgets {
     const nowMs = this.clock.monotonic();
     const account = this.accountOf(peer);
     const before = account.left.get(cost) ?? { count: perMinute, atMs: nowMs };
-    const left = Math.min(perMinute, before.count + ((nowMs - before.atMs) * perMinute) / MINUTE_MS);
-    if (count <= left) {
-      account.left.set(cost, { count: left - count, atMs: nowMs });
+    const available = Math.min(perMinute, before.count + ((nowMs - before.atMs) * perMinute) / MINUTE_MS);
+    if (count <= available) {
+      account.left.set(cost, { count: available - count, atMs: nowMs });
     } else if (this.exclusion(peer) === undefined) {
       const last = account.exclusion;
       const number = last === undefined || nowMs - last.endsMs >= FORGIVEN_MS ? 1 : last.count + 1;

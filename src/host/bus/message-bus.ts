@@ -331,9 +331,9 @@ export class MessageBus {
   private async handle(call: IncomingCall, header: MessageHeader): Promise<void> {
     const { sender } = call;
     const reply = await replyTo(call, header, this.handler);
-    const left = (this.unanswered.get(sender) ?? 1) - 1;
-    if (left === 0) this.unanswered.delete(sender);
-    else this.unanswered.set(sender, left);
+    const remaining = (this.unanswered.get(sender) ?? 1) - 1;
+    if (remaining === 0) this.unanswered.delete(sender);
+    else this.unanswered.set(sender, remaining);
     this.answer(header, reply);
   }
 

@@ -48,8 +48,8 @@ export async function factsOf(
   const held: string[] = [];
   for (const part of parts) {
     const name = basename(part);
-    const own = await readText(join(part, 'dev'));
-    const mount = mounts.find(({ device, source }) => device === own.trim() || source === `/dev/${name}`);
+    const deviceNumber = await readText(join(part, 'dev'));
+    const mount = mounts.find(({ device, source }) => device === deviceNumber.trim() || source === `/dev/${name}`);
     if (mount !== undefined) uses.push({ name, what: `mounted at ${mount.mountPoint}` });
     if (swaps.includes(`/dev/${name}`)) uses.push({ name, what: 'used as swap' });
     if (await hasHolders(part)) held.push(name);
@@ -96,8 +96,8 @@ async function numberOf(path: string): Promise<string> {
 
 async function partitionsOf(whole: string): Promise<string[]> {
   const names = await readdir(whole).catch(() => []);
-  const own = names.filter((name) => name.startsWith(basename(whole))).sort();
-  return own.map((name) => join(whole, name));
+  const partitions = names.filter((name) => name.startsWith(basename(whole))).sort();
+  return partitions.map((name) => join(whole, name));
 }
 
 async function partOf(path: string, properties: UdevProperties | undefined): Promise<StickPart> {

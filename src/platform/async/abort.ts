@@ -57,15 +57,15 @@ export interface LinkedSignal {
  * the daemon, so memory would grow.
  */
 export function linkSignals(parents: readonly AbortSignal[]): LinkedSignal {
-  const own = new AbortController();
-  const listeners = parents.map((parent) => ({ parent, onAbort: () => own.abort(parent.reason) }));
+  const controller = new AbortController();
+  const listeners = parents.map((parent) => ({ parent, onAbort: () => controller.abort(parent.reason) }));
   const release = () => {
     for (const { parent, onAbort } of listeners) parent.removeEventListener('abort', onAbort);
   };
   for (const { parent, onAbort } of listeners) parent.addEventListener('abort', onAbort, { once: true });
   const aborted = parents.find((parent) => parent.aborted);
-  if (aborted !== undefined) own.abort(aborted.reason);
-  return { signal: own.signal, release };
+  if (aborted !== undefined) controller.abort(aborted.reason);
+  return { signal: controller.signal, release };
 }
 
 /**

@@ -8,10 +8,10 @@ export async function forEachLimited<T>(
   work: (item: T, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const failure = new AbortController();
-  const rest = [...items];
+  const queue = [...items];
   let first: { readonly error: unknown } | undefined;
   const worker = async (signal: AbortSignal): Promise<void> => {
-    for (let item = rest.shift(); item !== undefined && first === undefined; item = rest.shift()) {
+    for (let item = queue.shift(); item !== undefined && first === undefined; item = queue.shift()) {
       try {
         await work(item, signal);
       } catch (error) {

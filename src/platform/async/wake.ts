@@ -38,9 +38,9 @@ export class Wake {
   }
 
   private async sleep(ms: number, signal: AbortSignal): Promise<void> {
-    const own = new AbortController();
-    this.interrupt = own;
-    await withEither([signal, own.signal], (either) => this.clock.sleep(ms, either)).catch(() => undefined);
+    const waiting = new AbortController();
+    this.interrupt = waiting;
+    await withEither([signal, waiting.signal], (either) => this.clock.sleep(ms, either)).catch(() => undefined);
     this.interrupt = undefined;
   }
 }

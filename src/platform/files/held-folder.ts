@@ -46,10 +46,10 @@ export async function holdFolder(path: string): Promise<HeldFolder> {
  * @throws system errors; `ENOTDIR` for any other link
  */
 export async function holdWithoutLinks(path: string): Promise<HeldFolder> {
-  const rest = namesOf(path);
+  const names = namesOf(path);
   let folder = await holdFolder('/');
   let links = 0;
-  for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
     const from = folder;
     try {
       const target = await trustedLink(from, name);
@@ -57,7 +57,7 @@ export async function holdWithoutLinks(path: string): Promise<HeldFolder> {
       else {
         links += 1;
         if (links > MAX_LINKS) throw systemError('ELOOP', `too many links on the way to ${path}`);
-        rest.unshift(...namesOf(target));
+        names.unshift(...namesOf(target));
         folder = target.startsWith('/') ? await holdFolder('/') : await from.openFolder('.');
       }
     } finally {

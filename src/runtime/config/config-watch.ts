@@ -22,18 +22,22 @@ export function watchConfig(
   { ownPaths, log, compareMs = 30_000 }: WatchOptions,
   listener: () => void,
 ): Unsubscribe {
-  const own = new Set(ownPaths);
+  const ignored = new Set(ownPaths);
   let isStopped = false;
   let seen: string | undefined;
   /** The state is noted before the listener reads, so that no later change is missed. */
   const report = shareRuns(async () => {
-    seen = await stateOf(paths, own);
+    seen = await stateOf(paths, ignored);
     if (!isStopped) listener();
   });
   const compare = async () => {
-    if (seen !== undefined && (await stateOf(paths, own)) !== seen) await report();
+    if (seen !== undefined && (await stateOf(paths, ignored)) !== seen) await report();
   };
-  const watcher = watch([...paths], { ignoreInitial: true, followSymlinks: false, ignored: (path) => own.has(path) });
+  const watcher = watch([...paths], {
+    ignoreInitial: true,
+    followSymlinks: false,
+    ignored: (path) => ignored.has(path),
+  });
   // Changes before the watch was ready are not reported otherwise.
   watcher.on('ready', () => void report());
   watcher.on('all', () => void report());
@@ -46,13 +50,13 @@ export function watchConfig(
   };
 }
 
-async function stateOf(paths: readonly string[], own: ReadonlySet<string>): Promise<string> {
-  const states = await Promise.all(paths.filter((path) => !own.has(path)).map((path) => entryState(path, own)));
+async function stateOf(paths: readonly string[], ignored: ReadonlySet<string>): Promise<string> {
+  const states = await Promise.all(paths.filter((path) => !ignored.has(path)).map((path) => entryState(path, ignored)));
   return states.join('\n');
 }
 
 /** The state of what can't be read is its error. */
-async function entryState(path: string, own: ReadonlySet<string>): Promise<string> {
+async function entryState(path: string, ignored: ReadonlySet<string>): Promise<string> {
   try {
     const stats = await lstat(path, { bigint: true });
     // The time of a folder also changes with files of stickpin.
@@ -60,7 +64,7 @@ async function entryState(path: string, own: ReadonlySet<string>): Promise<strin
     const names = (await readdir(path)).sort();
     return `${path}/\n${await stateOf(
       names.map((name) => join(path, name)),
-      own,
+      ignored,
     )}`;
   } catch (error) {
     return `${path} ${systemCodeOf(error)}`;

@@ -43,9 +43,9 @@ export class MirrorFolders {
     if (repositories.length > 0) await record.write([...former, ...inUse]);
     await forEachAllowed(places, (place) => this.directory(place).apply(repositories, signal));
     if (repositories.length === 0) for (const folder of inUse) await removeLiteralDirectory(folder);
-    const left: string[] = [];
-    for (const folder of former) if (!(await this.isCleared(folder, signal))) left.push(folder);
-    await record.write([...left, ...(repositories.length > 0 ? inUse : [])]);
+    const kept: string[] = [];
+    for (const folder of former) if (!(await this.isCleared(folder, signal))) kept.push(folder);
+    await record.write([...kept, ...(repositories.length > 0 ? inUse : [])]);
   }
 
   /**

@@ -27,10 +27,10 @@ const FOREIGN = '  # set in ';
  * other files stays effective.
  */
 export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
-  const own = [...new Set(ours)].sort();
-  if (own.length === 0) return HEADER;
-  const lines = [OURS, ...own.map(item)];
-  const seen = new Set(own);
+  const references = [...new Set(ours)].sort();
+  if (references.length === 0) return HEADER;
+  const lines = [OURS, ...references.map(item)];
+  const seen = new Set(references);
   let file: string | undefined;
   for (const entry of foreign) {
     if (seen.has(entry.pin)) continue;
@@ -71,8 +71,8 @@ export function recoverPins(text: string): readonly string[] {
   const content = parsePinsDropIn(text);
   if (content !== undefined) return content.ours;
   const end = text.indexOf(`\n${FOREIGN}`);
-  const own = end < 0 ? text : text.slice(0, end);
-  const quoted = [...own.matchAll(/"([^"\\\s]+@sha256:[0-9a-f]{64})"/g)].map(([, pin = '']) => pin);
+  const head = end < 0 ? text : text.slice(0, end);
+  const quoted = [...head.matchAll(/"([^"\\\s]+@sha256:[0-9a-f]{64})"/g)].map(([, pin = '']) => pin);
   return [...new Set(quoted.filter(isCanonicalReference))].sort();
 }
 

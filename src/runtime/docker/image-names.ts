@@ -60,9 +60,9 @@ export function toRuntimeImage(image: EngineImage, pins: readonly Pin[], mirror:
   const names = [...image.RepoTags, ...image.RepoDigests].flatMap((name) =>
     loopback.has(name) ? [] : (fullName(name) ?? []),
   );
-  const own = pins.filter(({ imageId }) => imageId === image.Id);
+  const pinsOfImage = pins.filter(({ imageId }) => imageId === image.Id);
   const repoTags = new Set<string>();
-  const repoDigests = new Set(own.map(({ reference }) => reference));
+  const repoDigests = new Set(pinsOfImage.map(({ reference }) => reference));
   for (const name of names) {
     const { repository, tag = '', digest } = parseReference(name);
     const tagged = digest ?? parseDigest(`sha256:${DIGEST_TAG.exec(tag)?.[1]}`);
@@ -73,6 +73,6 @@ export function toRuntimeImage(image: EngineImage, pins: readonly Pin[], mirror:
     imageId: image.Id,
     repoTags: [...repoTags].sort(),
     repoDigests: [...repoDigests].sort(),
-    pinned: own.length > 0,
+    pinned: pinsOfImage.length > 0,
   };
 }

@@ -66,9 +66,9 @@ export class BlobFetch {
         signal,
       );
     }
-    const own = this.transfer(reference, blob, signal).finally(() => running.delete(blob.digest));
-    running.set(blob.digest, own);
-    await own;
+    const transfer = this.transfer(reference, blob, signal).finally(() => running.delete(blob.digest));
+    running.set(blob.digest, transfer);
+    await transfer;
   }
 
   private async transfer(reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void> {
