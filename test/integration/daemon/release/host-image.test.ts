@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
@@ -53,7 +53,7 @@ class Host {
     this.calls = join(base, 'calls');
     for (const name of ['bin', 'state']) mkdirSync(join(base, name));
     writeFileSync(this.calls, '');
-    this.install('stickpin', '');
+    this.install('stickpin', `[ "$1" != list ] || exec cat ${base}/list`);
     for (const name of Object.keys(TOOLS)) {
       const status = `[ "$1" != status ] || exec cat ${base}/status`;
       this.install(name, name === tool ? status : 'exit 1');
@@ -65,7 +65,7 @@ class Host {
   }
 
   private install(name: string, more: string): void {
-    const record = `[ "$1" = status ] || echo "${name} $*" >>${this.calls}`;
+    const record = `case "$1" in status | list) ;; *) echo "${name} $*" >>${this.calls} ;; esac`;
     writeFileSync(join(this.base, 'bin', name), `#!/bin/sh\n${record}\n${more}\n`, { mode: 0o755 });
   }
 
@@ -93,6 +93,7 @@ class Host {
     writeFileSync(join(this.base, 'boot_id'), `${this.bootId()}\n`);
     const status = TOOLS[this.tool].status(this.booted, this.next);
     writeFileSync(join(this.base, 'status'), this.isMute ? '' : JSON.stringify(status, null, 2));
+    writeFileSync(join(this.base, 'list'), this.isMute ? '' : JSON.stringify(this.node?.report()));
     writeFileSync(join(this.base, 'env'), environment);
     const [, command = ''] = /^ExecStart=(.*)$/m.exec(shipped(unit)) ?? [];
     const line = command.replace('/usr/lib/stickpin', join(this.base, 'bin'));
@@ -198,6 +199,22 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
     host.boots(first);
     await host.run(UNIT, host.environment);
     expect(host.lines()[before]).toBe('stickpin rollback ocp');
+  });
+
+  it('is not rolled back by its boot when a newer release took its place', async () => {
+    const both = await start('bootc');
+    const { host, node } = both;
+    const first = await load(1, both);
+    await host.reboot(first);
+    await node.until(({ bundles }) => bundles[0]?.phase === 'proven');
+    await load(2, both);
+    const record = join(base, 'state/release');
+    const written = readFileSync(record);
+    await load(3, both);
+    writeFileSync(record, written);
+    const before = host.lines().length;
+    await host.reboot(first);
+    expect([host.lines().length, existsSync(record)]).toEqual([before, false]);
   });
 
   it.each(['bootc', 'rpm-ostree'] as const)('is not judged while %s does not say what is booted', async (tool) => {
