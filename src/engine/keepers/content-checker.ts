@@ -15,9 +15,15 @@ import {
 } from '../../domain/state/checks.ts';
 import { latestStamp, type Observed, type StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
-import type { ContentCheck } from '../../ports/runtime.ts';
-import type { EngineContext, Part } from '../context.ts';
+import type { Log } from '../../platform/log.ts';
+import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
+import type { BootMark, ContentCheck, ContentPort } from '../../ports/runtime.ts';
+import type { StateStore } from '../../ports/state.ts';
+import type { Part } from '../context.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import type { Jobs } from '../tasks/jobs.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { manifestsOf } from './document-keeper.ts';
 
@@ -63,15 +69,22 @@ export class ContentChecker implements Part {
   private waiting = 0;
 
   constructor(
-    private readonly context: EngineContext,
     private readonly tasks: Tasks,
+    private readonly jobs: Jobs,
+    private readonly clock: Clock,
+    private readonly log: Log,
+    private readonly store: StateStore,
+    private readonly recorder: EventRecorder,
+    private readonly content: ContentPort,
+    private readonly documents: DocumentStore,
+    private readonly bootMark: BootMark,
   ) {}
 
   checks(): ContentChecks {
-    this.isAwaited ??= this.context.bootMark.isCheckDue();
+    this.isAwaited ??= this.bootMark.isCheckDue();
     return {
       running: this.running,
-      isDue: this.context.bootMark.isCheckDue(),
+      isDue: this.bootMark.isCheckDue(),
       isAwaited: this.isAwaited,
       isOverdue: this.isOverdue(),
       endedAt: this.endedAt,
@@ -82,7 +95,7 @@ export class ContentChecker implements Part {
   }
 
   start({ cause, references }: CheckDue): void {
-    const { clock, store, log, jobs } = this.context;
+    const { clock, store, log, jobs } = this;
     if (jobs.isRunning(JOB) || clock.monotonic() - this.failedAt < AGAIN_MS) return;
     const all = imagesToCheck(store.load().bundles);
     const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
@@ -107,11 +120,11 @@ export class ContentChecker implements Part {
   async checkNow(only: BundleId | undefined, signal: AbortSignal): Promise<void> {
     this.waiting += 1;
     const work = (ending: AbortSignal) => {
-      const images = imagesToCheck(this.context.store.load().bundles, only);
+      const images = imagesToCheck(this.store.load().bundles, only);
       for (const { reference } of images) this.healings.delete(reference);
       return this.check({ cause: 'request', images }, ending);
     };
-    await this.context.jobs.startNext(JOB, work, signal).finally(() => {
+    await this.jobs.startNext(JOB, work, signal).finally(() => {
       this.waiting -= 1;
     });
   }
@@ -142,7 +155,7 @@ export class ContentChecker implements Part {
   }
 
   private isOverdue(): boolean {
-    const now = this.context.clock.monotonic();
+    const now = this.clock.monotonic();
     const isNeeded = this.isAwaited === true || this.healed.size > 0;
     this.neededSince = isNeeded ? (this.neededSince ?? now) : undefined;
     return this.neededSince !== undefined && now - this.neededSince >= OVERDUE_MS;
@@ -158,7 +171,7 @@ export class ContentChecker implements Part {
   }
 
   private async checkAll({ cause, images }: Order, signal: AbortSignal): Promise<void> {
-    const { content, clock, store, recorder } = this.context;
+    const { content, clock, store, recorder } = this;
     const check = content.openContentCheck();
     // What is adopted during a check is pulled after the boot.
     const coversAll = images.length === imagesToCheck(store.load().bundles).length;
@@ -178,10 +191,10 @@ export class ContentChecker implements Part {
     if (cause !== 'again' && coversAll) this.isAwaited = false;
     if (isNews(cause, found)) recorder.record(checkedEvent(cause, found));
     const stuck = images.filter((_image, at) => found[at]?.unknownChecks === UNCHECKABLE_AFTER);
-    if (stuck.length > 0 && this.context.bootMark.isCheckDue()) {
+    if (stuck.length > 0 && this.bootMark.isCheckDue()) {
       recorder.record(uncheckableEvent(stuck.map(({ reference }) => reference)));
     }
-    await this.context.bootMark.setCheckDue(this.staysDue(found), signal);
+    await this.bootMark.setCheckDue(this.staysDue(found), signal);
   }
 
   /**
@@ -196,7 +209,7 @@ export class ContentChecker implements Part {
     signal: AbortSignal,
   ): Promise<ImageContent> {
     try {
-      const manifests = await manifestsOf(digest, this.context.documents, signal);
+      const manifests = await manifestsOf(digest, this.documents, signal);
       // Documents of other images may be manifests of the same index.
       const all = new Set(layers.map((layer) => layer.digest));
       const isOwn = ({ layers: own }: (typeof manifests)[number]) =>
@@ -224,14 +237,14 @@ export class ContentChecker implements Part {
   private sinceWhen(reference: string, { kind }: ImageContent): Pick<ContentResult, 'unknownChecks' | 'brokenSince'> {
     const { unknownChecks = 0, brokenSince } = this.results.get(reference) ?? {};
     if (kind === 'unknown') return { unknownChecks: unknownChecks + 1 };
-    return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(this.context.store.load().bundles) } : {};
+    return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(this.store.load().bundles) } : {};
   }
 
   /** A restart of the daemon must find damage again. */
   private staysDue(found: readonly ContentResult[]): boolean {
     if (found.some(({ content }) => isDamaged(content))) return true;
-    if (!this.context.bootMark.isCheckDue()) return false;
-    return imagesToCheck(this.context.store.load().bundles).some(({ reference }) => {
+    if (!this.bootMark.isCheckDue()) return false;
+    return imagesToCheck(this.store.load().bundles).some(({ reference }) => {
       const content = this.results.get(reference)?.content;
       return content === undefined || content.kind === 'unknown' || isDamaged(content);
     });
@@ -239,7 +252,7 @@ export class ContentChecker implements Part {
 
   private async untilAtRest(signal: AbortSignal): Promise<void> {
     while (this.tasks.running().length > 0 && this.waiting === 0 && !this.isOverdue())
-      await this.context.clock.sleep(REST_MS, signal);
+      await this.clock.sleep(REST_MS, signal);
   }
 
   private advance({ bytes = 0, images = 0 }: { bytes?: number; images?: number }): void {
@@ -258,25 +271,25 @@ function isDamaged(content: ImageContent): boolean {
   return content.kind === 'broken' || (content.kind === 'absent' && content.faults.length > 0);
 }
 
-type Context = Pick<EngineContext, 'documents' | 'layers' | 'store'>;
-
 /**
  * Reads the artifacts of kept releases that were complete, or of `only`, by reference. The store
  * removes what has changed, so that the next round has it copied again.
  *
+ * @param sources the documents, then the layers on the node's own disk
  * @throws whatever aborted `signal`
  */
 export async function checkArtifacts(
-  context: Context,
+  store: StateStore,
+  sources: readonly BlobSource[],
   only: BundleId | undefined,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, { readonly content: ImageContent }>> {
   const found = new Map<string, { readonly content: ImageContent }>();
-  const kept = keptBundles(context.store.load().bundles).filter(({ readyAt }) => readyAt !== undefined);
+  const kept = keptBundles(store.load().bundles).filter(({ readyAt }) => readyAt !== undefined);
   for (const bundle of kept.filter(({ bundleId }) => only === undefined || bundleId === only)) {
     for (const artifact of bundle.contents.artifacts ?? []) {
       if (found.has(artifact.reference)) continue;
-      const faults = await faultsOf(artifact, bundle, context, signal);
+      const faults = await faultsOf(artifact, bundle, sources, signal);
       const content: ImageContent = faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
       found.set(artifact.reference, { content });
     }
@@ -287,16 +300,16 @@ export async function checkArtifacts(
 async function faultsOf(
   { digest, config, layers }: Artifact,
   { contents }: StoredBundle,
-  context: Context,
+  sources: readonly BlobSource[],
   signal: AbortSignal,
 ): Promise<readonly ContentFault[]> {
   const faults: ContentFault[] = [];
   for (const document of [digest, config.digest]) {
-    const why = await faultOf(document, context, signal);
+    const why = await faultOf(document, sources, signal);
     if (why !== undefined) faults.push(why ?? { kind: 'document-absent', digest: document });
   }
   for (const layer of new Set(layers.flatMap((at) => contents.layers[at]?.digest ?? []))) {
-    const why = await faultOf(layer, context, signal);
+    const why = await faultOf(layer, sources, signal);
     if (why !== undefined) faults.push(why ?? { kind: 'layer-absent', digest: layer });
   }
   return faults;
@@ -305,10 +318,10 @@ async function faultsOf(
 /** Null when it is absent. An attachment may be a file of an artifact, and a file its config. */
 async function faultOf(
   digest: Digest,
-  { documents, layers }: Context,
+  sources: readonly BlobSource[],
   signal: AbortSignal,
 ): Promise<ContentFault | null | undefined> {
-  for (const source of [documents, layers]) {
+  for (const source of sources) {
     try {
       if ((await source.sizeOf(digest, signal)) === undefined) continue;
       for await (const _chunk of source.read(digest, 0, signal, oneBuffer())) signal.throwIfAborted();

@@ -4,7 +4,10 @@ import type { PullCheck, PullCheckEnd, PullChecks } from '../../domain/state/che
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
-import type { EngineContext } from '../context.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { RuntimePort } from '../../ports/runtime.ts';
+import type { MirrorProbes, TransferMeter } from '../../ports/transfers.ts';
+import type { Jobs } from '../tasks/jobs.ts';
 import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/mirror-gate.ts';
 
 const JOB = 'pull test';
@@ -37,19 +40,24 @@ export class PullChecker {
    * @param onRequested called when a test requested an image of this repository from our registry
    */
   constructor(
-    private readonly context: EngineContext,
+    private readonly jobs: Jobs,
+    private readonly clock: Clock,
+    private readonly runtime: RuntimePort,
+    private readonly meter: TransferMeter,
+    private readonly probes: MirrorProbes,
+    private readonly wantRound: () => void,
     private readonly releases: () => readonly StoredBundle[],
     private readonly arePinsLost: () => boolean = () => false,
     private readonly onRequested: (repository: string) => void = () => undefined,
   ) {}
 
   checks(): PullChecks {
-    return { isRunning: this.context.jobs.isRunning(JOB), last: this.last };
+    return { isRunning: this.jobs.isRunning(JOB), last: this.last };
   }
 
   /** The runtime pulled by digest what it had, and our registry sent the manifest. */
   answered(reference: string): void {
-    this.seen.set(reference, this.context.clock.monotonic());
+    this.seen.set(reference, this.clock.monotonic());
   }
 
   start(test: PullTest): void {
@@ -58,9 +66,9 @@ export class PullChecker {
 
   /** Waits for a running test. @throws whatever aborted `signal`, errors of the runtime */
   async checkNow(signal: AbortSignal): Promise<void> {
-    const { jobs } = this.context;
+    const { jobs } = this;
     if (jobs.isRunning(JOB)) return jobs.ended(JOB, signal);
-    const runtime = await this.context.runtime.observe(signal);
+    const runtime = await this.runtime.observe(signal);
     if (runtime.kind !== 'reachable') return;
     const bundles = this.releases();
     const subject = pullToCheck(bundles, runtime);
@@ -71,7 +79,7 @@ export class PullChecker {
 
   /** A pull stands for one test only. */
   private takeAnswered({ reference, activation, attempts }: PullTest): boolean {
-    const { clock, jobs, wantRound } = this.context;
+    const { clock, jobs, wantRound } = this;
     const at = this.seen.get(reference);
     if (at === undefined || clock.monotonic() - at > ANSWERED_MS || jobs.isRunning(JOB)) return false;
     this.seen.clear();
@@ -86,14 +94,14 @@ export class PullChecker {
     this.seen.clear();
     const work = async (signal: AbortSignal) => {
       const end = await this.testPull(reference, signal);
-      this.last = { activation, reference, attempts, at: this.context.clock.now(), end };
+      this.last = { activation, reference, attempts, at: this.clock.now(), end };
     };
-    return this.context.jobs.start(JOB, work, LAST_MS);
+    return this.jobs.start(JOB, work, LAST_MS);
   }
 
   /** @throws only what ended the test */
   private async testPull(reference: string, ending: AbortSignal): Promise<PullCheckEnd> {
-    const { clock, runtime, meter, probes } = this.context;
+    const { clock, runtime, meter, probes } = this;
     const { repository, digest } = parseReference(reference);
     const deadline = new AbortController();
     const isTimedOut = () => deadline.signal.aborted;

@@ -4,12 +4,16 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { type JudgedDocuments, planRebuild, type RebuildPlan } from '../../domain/release/rebuild.ts';
 import { rebuiltEvent, refusedRebuildEvent } from '../../domain/report/events/release-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import type { PinnedRelease } from '../../domain/state/release-record.ts';
 import { type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
 import { rotatesKeys, type SignatureRules } from '../../domain/trust/role.ts';
 import { defined } from '../../platform/defined.ts';
-import type { EngineContext } from '../context.ts';
-import { FailureLog } from '../reporting/event-recorder.ts';
+import type { Log } from '../../platform/log.ts';
+import type { SignedBundles } from '../../ports/blobs.ts';
+import type { StateStore } from '../../ports/state.ts';
+import type { TrustPort } from '../../ports/trust.ts';
+import { type EventRecorder, FailureLog } from '../reporting/event-recorder.ts';
 import type { PinKeeper } from './state-keepers.ts';
 
 export class RebuildKeeper {
@@ -20,11 +24,18 @@ export class RebuildKeeper {
   private readonly failures: FailureLog;
 
   constructor(
-    private readonly context: EngineContext,
+    private readonly store: StateStore,
+    private readonly policy: Policy,
+    private readonly signedBundles: SignedBundles,
+    private readonly trust: TrustPort,
+    private readonly recorder: EventRecorder,
+    private readonly alive: () => void,
+    private readonly isStateLost: boolean,
     private readonly pinKeeper: PinKeeper,
+    log: Log,
   ) {
     this.failures = new FailureLog(
-      context.log,
+      log,
       (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
     );
   }
@@ -50,7 +61,7 @@ export class RebuildKeeper {
   }
 
   private async rebuild(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
-    const { store, policy, isStateLost = false } = this.context;
+    const { store, policy, isStateLost } = this;
     const { observed, memory, assessment } = snapshot;
     const stored = store.load();
     const { unclaimed } = assessment.pins;
@@ -82,7 +93,7 @@ export class RebuildKeeper {
   private async keepPins({ refused }: RebuildPlan, signal: AbortSignal): Promise<boolean> {
     const releases: PinnedRelease[] = [];
     for (const { bundleId } of refused) {
-      const bundle = await this.context.signedBundles.unproven(bundleId, signal);
+      const bundle = await this.signedBundles.unproven(bundleId, signal);
       if (bundle === undefined) continue;
       const { name, version } = bundle.payload;
       const pinned = bundle.contents.images.filter(({ pin }) => pin);
@@ -95,7 +106,7 @@ export class RebuildKeeper {
     isWanted: (bundleId: BundleId) => boolean,
     signal: AbortSignal,
   ): Promise<readonly JudgedDocuments[]> {
-    const { signedBundles, alive, isStateLost = false } = this.context;
+    const { signedBundles, alive, isStateLost } = this;
     const judged: JudgedDocuments[] = [];
     const kept = await signedBundles.list(signal);
     this.before ??= new Set(kept);
@@ -109,7 +120,7 @@ export class RebuildKeeper {
 
   /** What a bundle had revoked is revoked again. Keys that it had brought are not trusted. */
   private record({ rebuilt, refused }: RebuildPlan): void {
-    const { store, recorder, policy, trust } = this.context;
+    const { store, recorder, policy, trust } = this;
     for (const release of rebuilt) {
       const { bundle } = release;
       const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };

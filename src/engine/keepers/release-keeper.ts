@@ -5,8 +5,11 @@ import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
-import type { ReleaseFile } from '../../ports/blobs.ts';
-import type { Decided, EngineContext, Part } from '../context.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { AttachmentStore, BlobSource, DocumentStore, ReleaseFile, ReleaseFiles } from '../../ports/blobs.ts';
+import type { Decided, Part } from '../context.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import type { Jobs } from '../tasks/jobs.ts';
 import { documentsOf } from './document-keeper.ts';
 
 const JOB = 'files of a release';
@@ -43,7 +46,16 @@ export class ReleaseKeeper implements Part {
   private folders: ReadonlyMap<string, BundleId> = new Map();
   private readonly failed = new Map<BundleId, InstallFailure>();
 
-  constructor(private readonly context: EngineContext) {}
+  constructor(
+    private readonly jobs: Jobs,
+    private readonly clock: Clock,
+    private readonly recorder: EventRecorder,
+    private readonly releaseFiles: ReleaseFiles,
+    private readonly documents: DocumentStore & AttachmentStore,
+    private readonly source: BlobSource,
+    private readonly alive: () => void,
+    private readonly wantRound: () => void,
+  ) {}
 
   /** Folders at the end of the last round, and whose files each has. */
   installed(): ReadonlyMap<string, BundleId> {
@@ -51,7 +63,7 @@ export class ReleaseKeeper implements Part {
   }
 
   async reconcile({ observed, assessment }: Decided, signal: AbortSignal): Promise<void> {
-    if (observed.facts.keepsOnly === true || this.context.jobs.isRunning(JOB)) return;
+    if (observed.facts.keepsOnly === true || this.jobs.isRunning(JOB)) return;
     let failure = '';
     const attempt: Attempt = async (what, work) => {
       try {
@@ -64,14 +76,14 @@ export class ReleaseKeeper implements Part {
     await attempt("The attached files can't be looked at", () => this.followFolders(assessment, attempt, signal));
     await attempt('Attached files of retired releases stay', () => this.dropSpare(assessment, signal));
     if (failure !== '' && failure !== this.reported) {
-      this.context.recorder.record({ kind: 'filesNotLaid', level: 'warn', message: failure });
+      this.recorder.record({ kind: 'filesNotLaid', level: 'warn', message: failure });
     }
     this.reported = failure;
   }
 
   /** INVARIANT: in this order, since a new folder may have the name of an old one. */
   private async followFolders(assessment: Assessment, attempt: Attempt, signal: AbortSignal): Promise<void> {
-    const { releaseFiles, alive, wantRound } = this.context;
+    const { releaseFiles, alive, wantRound } = this;
     const plan = releaseFilesPlan(assessment, await releaseFiles.list(signal));
     for (const folder of plan.remove) {
       await attempt(`Files in releases/${folder} stay`, () => releaseFiles.remove(folder, signal));
@@ -118,11 +130,11 @@ export class ReleaseKeeper implements Part {
         this.note(next, error);
       }
     };
-    this.context.jobs.start(JOB, work).catch(() => undefined); // the jobs were stopped
+    this.jobs.start(JOB, work).catch(() => undefined); // the jobs were stopped
   }
 
   private isWaiting({ bundle }: ReleaseFolder): boolean {
-    return this.context.clock.monotonic() < (this.failed.get(bundle.bundleId)?.retryAt ?? 0);
+    return this.clock.monotonic() < (this.failed.get(bundle.bundleId)?.retryAt ?? 0);
   }
 
   private note(entry: ReleaseFolder, error: unknown): void {
@@ -131,11 +143,11 @@ export class ReleaseKeeper implements Part {
     // A search for a file that no medium has costs nothing.
     const isGone = error instanceof AppError && error.code === 'media/gone';
     const pauseMs = isGone ? GONE_PAUSE_MS : pauseAfter(count, isLarge(entry) ? LARGE_PAUSES : PAUSES);
-    this.failed.set(bundleId, { error, count, retryAt: this.context.clock.monotonic() + pauseMs });
+    this.failed.set(bundleId, { error, count, retryAt: this.clock.monotonic() + pauseMs });
   }
 
   private async install({ folder, bundle, files }: ReleaseFolder, signal: AbortSignal): Promise<void> {
-    const { source, releaseFiles, recorder, documents } = this.context;
+    const { source, releaseFiles, recorder, documents } = this;
     for (const { name, digest } of files) {
       if ((await source.sizeOf(digest, signal)) === undefined) throw nowhere(name, digest);
     }
@@ -158,7 +170,7 @@ export class ReleaseKeeper implements Part {
    * only manifests say. They are read when there is something to remove, once for each release.
    */
   private async dropSpare(assessment: Assessment, signal: AbortSignal): Promise<void> {
-    const { documents, alive } = this.context;
+    const { documents, alive } = this;
     const { shared } = this;
     const spare = spareAttachments(assessment, await documents.list(signal)).filter((digest) => !shared.has(digest));
     if (spare.length === 0) return;

@@ -162,7 +162,7 @@ export class Engine {
       await documentKeeper.checkNow(documentCheckOf(trustedReleases(assessment), observed), signal);
     }
     const seen = await readContainers(ports, signal);
-    const artifacts = await checkArtifacts(ports, only, signal);
+    const artifacts = await checkArtifacts(ports.store, [ports.documents, ports.layers], only, signal);
     const { results } = contentChecker.checks();
     this.kick();
     const { bundles } = ports.store.load();

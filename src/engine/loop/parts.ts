@@ -29,22 +29,23 @@ export function createParts(
   seen: () => Snapshot | undefined,
   onTaskEnd: (task: RunningTask, end: TaskEnd) => void,
 ) {
-  const { clock, log, jobs, store, documents, layers, source } = ports;
+  const { clock, log, jobs, store, recorder, policy, trust, alive, wantRound } = ports;
+  const { documents, layers, source, signedBundles, releaseFiles, bootMark, content, runtime, meter, probes } = ports;
   const tasks = new Tasks(onTaskEnd);
   const mirrorGate = createMirrorGate(ports);
   const running = new RunningReleases(store, (signal) => readContainers(ports, signal));
-  const contentChecker = new ContentChecker(ports, tasks);
-  const pullChecker = new PullChecker(
-    ports,
-    () => trustedReleases(seen()?.assessment ?? { bundles: [] }),
-    () => arePinsLost(seen()),
-    (repository) => mirrorGate.prove(repository),
-  );
+  const contentChecker = new ContentChecker(tasks, jobs, clock, log, store, recorder, content, documents, bootMark);
+  const trusted = () => trustedReleases(seen()?.assessment ?? { bundles: [] });
+  const arePinsLost = () => arePinsLostIn(seen());
+  const prove = (repository: string) => mirrorGate.prove(repository);
+  const pullChecker = new PullChecker(jobs, clock, runtime, meter, probes, wantRound, trusted, arePinsLost, prove);
   const layerKeeper = new LayerKeeper(jobs, clock, log, layers, source);
-  const storageKeeper = new StorageKeeper(jobs, clock, log, ports.disk, ports.bootMark);
+  const storageKeeper = new StorageKeeper(jobs, clock, log, ports.disk, bootMark);
   const pinKeeper = new PinKeeper(ports.pinLedger, log);
+  const isLost = ports.isStateLost ?? false;
+  const rebuildKeeper = new RebuildKeeper(store, policy, signedBundles, trust, recorder, alive, isLost, pinKeeper, log);
   const floorKeeper = new FloorKeeper(ports.floors, store, log);
-  const releaseKeeper = new ReleaseKeeper(ports);
+  const releaseKeeper = new ReleaseKeeper(jobs, clock, recorder, releaseFiles, documents, source, alive, wantRound);
   const hookKeeper = new HookKeeper(ports, () => releaseKeeper.installed());
   const pinRequests: PinRequests = { last: undefined, unenforced: new Map() };
   /** INVARIANT: they are reconciled in this order. */
@@ -56,7 +57,7 @@ export function createParts(
     storageKeeper,
     pinKeeper,
     floorKeeper,
-    new SignedKeeper(ports.signedBundles, store, log),
+    new SignedKeeper(signedBundles, store, log),
     releaseKeeper,
     hookKeeper,
   ];
@@ -65,7 +66,7 @@ export function createParts(
     inOrder,
     tasks,
     failures: new FailureLedger(ports.random),
-    mediaJobs: new MediaJobs(jobs, clock, ports.wantRound),
+    mediaJobs: new MediaJobs(jobs, clock, wantRound),
     mirrorGate,
     stalls: createStallWatch(ports),
     running,
@@ -77,14 +78,14 @@ export function createParts(
     pinKeeper,
     floorKeeper,
     hookKeeper,
-    rebuildKeeper: new RebuildKeeper(ports, pinKeeper),
+    rebuildKeeper,
     conditionKeeper: new ConditionKeeper(store, log),
     keeping: new Map<BundleId, Kept>(),
     pinRequests,
   };
 }
 
-function arePinsLost(seen: Snapshot | undefined): boolean {
+function arePinsLostIn(seen: Snapshot | undefined): boolean {
   const runtime = seen?.observed.runtime;
   return runtime?.kind === 'reachable' && runtime.arePinsLostByPulls === true;
 }

@@ -56,6 +56,6 @@ function takePins({ bundle = [], bundle_content = [] }: MirrorContent['tables'],
 }
 
 function pinsOf(contents: string): string[] {
-  const { images } = JSON.parse(contents) as Pick<Contents, 'images'>;
+  const { images } = JSON.parse(contents) as Contents;
   return images.flatMap(({ pin, reference }) => (pin ? [reference] : []));
 }

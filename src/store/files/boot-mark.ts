@@ -14,7 +14,7 @@ export interface BootMarkOptions {
   readonly bootId: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
-  readonly log: Pick<Log, 'warn'>;
+  readonly log: Log;
 }
 
 const schema = v.object({ bootId: v.string(), isCheckDue: v.boolean() });

@@ -79,7 +79,7 @@ interface RestoreKeyDependencies {
   readonly take: (own: TrustedKeys) => void;
   readonly keysNow: () => TrustedKeys;
   readonly memory: Pick<RevocationMemory, 'lift'>;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -153,7 +153,7 @@ export type StreamResetter = (stream: string, uid: number | undefined) => Promis
 interface ResetStreamDependencies {
   readonly store: Pick<StateStore, 'load'> & StreamStore;
   readonly engine: Pick<Engine, 'resetFloors' | 'hasFloor'>;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Clock;
   readonly log: Log;
 }
 

@@ -57,8 +57,14 @@ describe('the pull checker', () => {
       },
     });
     ({ jobs } = context);
+    const { runtime, meter, probes, wantRound } = context;
     checker = new PullChecker(
-      context,
+      jobs,
+      clock,
+      runtime,
+      meter,
+      probes,
+      wantRound,
       () => [release],
       () => arePinsLost,
       (repository) => void proven.push(repository),
