@@ -13,6 +13,12 @@ import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approva
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
 /** @see StateStore.rollBack */
+export interface TrustState {
+  readonly verdicts: readonly Verdict[];
+  readonly rejectedNames: readonly RejectedName[];
+  readonly rotation: KeyRotation;
+}
+
 export interface RollbackWhy {
   readonly text: string;
   readonly isByHand?: true;
@@ -133,6 +139,8 @@ export interface RevocationStore {
   revocationRecord(): RevocationRecord | undefined;
   /** @param event set when a person caused the change */
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void;
+  /** Adds what another database refuses: rejections, and keys that bundles revoked. */
+  addRefusals(trust: TrustState, at: number): void;
 }
 
 /** A new start of a stream (`stickpin trust reset`). */

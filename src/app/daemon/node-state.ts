@@ -54,7 +54,7 @@ export async function openNodeState(
   if (loss?.left === 'earlier') ifPossible(() => store.setDocument('loss', loss.left));
   const isEarlier = Boolean(store.document('loss')) || loss?.left === 'earlier' || loss?.left === 'nothing';
   const damaged = damagedMirrors(state);
-  const foreign = new ForeignState(state, directory);
+  const foreign = new ForeignState(state, directory, clock);
   const taken = foreign.take();
   const isFloorLost = isEarlier || !taken.isDone;
   const { stored, ledger, hooks, areFloorsUnread, problems: unread } = readDocuments(store);
@@ -129,6 +129,7 @@ class ForeignState {
   constructor(
     private readonly state: OpenState,
     private readonly directory: string,
+    private readonly clock: Clock,
   ) {
     this.isDone = state.foreignMirror === undefined;
   }
@@ -138,7 +139,7 @@ class ForeignState {
     const { store, mirror, foreignMirror } = this.state;
     if (foreignMirror === undefined || this.isDone) return { isDone: true, problems: [] };
     try {
-      const unread = takeForeignMirror(foreignMirror, store);
+      const unread = takeForeignMirror(foreignMirror, store, this.clock.now());
       const [aside = ''] = mirror.release();
       this.isDone = true;
       if (unread !== undefined) store.setDocument('hidden-revocations', aside);
@@ -162,7 +163,7 @@ class ForeignState {
 }
 
 function foreignText(directory: string, aside: string): string {
-  return `The state database in ${directory} is not the one to which state.json beside it belongs: the higher floors, all revocations and all pins of both count. That file is kept as ${aside}. Look at 'stickpin list', and plug in the stick of each release that is missing there`;
+  return `The state database in ${directory} is not the one to which state.json beside it belongs: the higher floors, and all rejections, revocations and pins of both count. That file is kept as ${aside}. Look at 'stickpin list', and plug in the stick of each release that is missing there`;
 }
 
 async function save(store: Store, name: DocumentName, value: unknown, signal: AbortSignal): Promise<void> {

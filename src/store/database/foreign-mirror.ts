@@ -6,14 +6,16 @@ import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../domain/
 import { reasonOf } from '../../platform/app-error.ts';
 import type { DocumentName, Store } from '../../ports/state.ts';
 import { floorsDocument, parseFloors, parsePins } from './documents.ts';
-import type { MirrorContent } from './mirror.ts';
+import { databaseFrom, type MirrorContent } from './mirror.ts';
+import { TrustRows } from './tables/trust-rows.ts';
 
 /**
- * Takes from the mirror of another database what is stronger there: floors, revocations, and pins
- * of releases that this database does not know. Returns why its revocations can't be read.
+ * Takes from the mirror of another database what is stronger there: floors, rejections,
+ * revocations, and pins of releases that this database does not know. Returns why its revocations can't be read.
  * @throws AppError `store/…`
  */
-export function takeForeignMirror({ tables }: MirrorContent, store: Store): string | undefined {
+export function takeForeignMirror(content: MirrorContent, store: Store, now: number): string | undefined {
+  const { tables } = content;
   const text = (name: DocumentName) => {
     const content = tables.document?.find((row) => row.name === name)?.content;
     return typeof content === 'string' ? content : undefined;
@@ -22,6 +24,12 @@ export function takeForeignMirror({ tables }: MirrorContent, store: Store): stri
   const own = parseFloors(JSON.parse(store.document('floors') ?? 'null')) ?? NO_FLOORS;
   if (floors !== undefined) store.setDocument('floors', JSON.stringify(floorsDocument(higherFloors(own, floors))));
   takePins(tables, store);
+  const database = databaseFrom(content);
+  try {
+    store.addRefusals(new TrustRows(database).load(), now);
+  } finally {
+    database.close();
+  }
   const revoked = text('revocations');
   return revoked === undefined ? undefined : takeRevocations(revoked, store);
 }

@@ -12,11 +12,10 @@ import { type PastRelease, type PastSpeaker, withSpeaker } from '../../domain/st
 import type { Stored, StoredBundle } from '../../domain/state/state.ts';
 import { type KeyRotation, NO_ROTATION, type RejectedName, type Verdict } from '../../domain/trust/approval.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
-import type { BundleChange, DocumentName, EventRow, RollbackWhy, Store } from '../../ports/state.ts';
+import type { BundleChange, DocumentName, EventRow, RollbackWhy, Store, TrustState } from '../../ports/state.ts';
 import { parsePauses, parseSpeakers, readDocument, writeDocument } from './documents.ts';
 import type { Recording, Tables } from './recording.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
-import type { TrustState } from './tables/trust-rows.ts';
 
 /** What a round reads, in memory. */
 interface Values {
@@ -204,6 +203,10 @@ export class SqliteState implements Store {
     this.changeTrust(this.current(), event, ({ trust }) => trust.allowName(release));
   }
 
+  addRefusals(refusals: TrustState, at: number): void {
+    this.changeTrust(this.current(), undefined, ({ trust }) => trust.addRefusals(refusals, at));
+  }
+
   setPauses(pauses: readonly Pause[], events: readonly EventRow[] = []): void {
     const recording = this.current();
     recording.writeThrough((tables) => {
@@ -320,10 +323,10 @@ export class SqliteState implements Store {
     return opened.recording;
   }
 
-  private changeTrust(recording: Recording, event: EventRow, write: (tables: Tables) => void): void {
+  private changeTrust(recording: Recording, event: EventRow | undefined, write: (tables: Tables) => void): void {
     const trust = recording.writeThrough((tables) => {
       write(tables);
-      tables.events.append(event);
+      if (event !== undefined) tables.events.append(event);
       return tables.trust.load();
     });
     this.keep({ trust });

@@ -18,10 +18,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { NO_FLOORS } from '../../../src/domain/adoption/floors.ts';
 import type { MediumId } from '../../../src/domain/model/medium.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import type { Store } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
+import { floorsDocument, parseFloors } from '../../../src/store/database/documents.ts';
+import { takeForeignMirror } from '../../../src/store/database/foreign-mirror.ts';
 import { Mirror } from '../../../src/store/database/mirror.ts';
 import type { OpenState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
@@ -380,6 +383,42 @@ describe('the mirror of the state database', () => {
     expect(contentOf(aside).tables.bundle).toHaveLength(2);
     // What belongs to another database is no earlier generation of this one.
     expect(existsSync(`${mirror}.before`)).toBe(false);
+  });
+
+  it('of another database gives what is stronger there: rejections, revoked keys and floors', async () => {
+    const { store: before } = open();
+    before.adopt(bundle, event('bundleVerified'), {
+      keys: [],
+      revoked: [{ keyId: 'a'.repeat(64), bundleId: bundle.bundleId }],
+    });
+    before.setVerdict(
+      { bundleId: bundle.bundleId, verdict: 'rejected', at: NOON, reason: 'broken' },
+      event('rejected'),
+    );
+    before.setVerdict({ bundleId: other.bundleId, verdict: 'rejected', at: NOON }, event('rejected'));
+    before.rejectName({ name: 'shop', version: '2.0.0', at: NOON }, event('rejected'));
+    before.setDocument('floors', JSON.stringify(floorsDocument({ ...NO_FLOORS, sequences: new Map([['shop', 7]]) })));
+    await before.mirror(signal);
+    lose();
+    const elsewhere = join(folder, 'elsewhere');
+    const another = openSampleState(join(elsewhere, 'state.db'));
+    // A newer verdict of this database stays.
+    another.store.setVerdict({ bundleId: other.bundleId, verdict: 'approved', at: NOON + 1 }, event('approved'));
+    another.close();
+    copyFileSync(join(elsewhere, 'state.db'), path);
+    const { foreignMirror, store } = open();
+    if (foreignMirror === undefined) expect.unreachable();
+    takeForeignMirror(foreignMirror, store, NOON);
+    const held = store.load();
+    expect(held.verdicts).toEqual([
+      { bundleId: bundle.bundleId, verdict: 'rejected', at: NOON, reason: 'broken' },
+      { bundleId: other.bundleId, verdict: 'approved', at: NOON + 1 },
+    ]);
+    expect(held.rejectedNames).toEqual([{ name: 'shop', version: '2.0.0', at: NOON }]);
+    expect(held.rotation.revoked).toEqual([{ keyId: 'a'.repeat(64), bundleId: bundle.bundleId }]);
+    expect(parseFloors(JSON.parse(store.document('floors') ?? ''))?.sequences.get('shop')).toBe(7);
+    // They are in the database, too.
+    expect(open().store.load().verdicts).toEqual(held.verdicts);
   });
 
   it('by a newer stickpin is refused by name when the database is lost, and stays', async () => {

@@ -1,12 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { KeyRotation, RejectedName, RevokedKey, Verdict } from '../../../domain/trust/approval.ts';
-
-export interface TrustState {
-  readonly verdicts: readonly Verdict[];
-  readonly rejectedNames: readonly RejectedName[];
-  readonly rotation: KeyRotation;
-}
+import type { TrustState } from '../../../ports/state.ts';
 
 interface KeyRow {
   readonly key_id: string;
@@ -91,6 +86,22 @@ export class TrustRows {
 
   allowName({ name, version }: RejectedName): void {
     this.run('DELETE FROM rejected_name WHERE name = ? AND version = ?', name, version);
+  }
+
+  /** Adds what another database refuses. The newer verdict on a release counts. */
+  addRefusals({ verdicts, rejectedNames, rotation: { revoked } }: TrustState, at: number): void {
+    const before = this.load();
+    const isNewer = (all: readonly { readonly at: number }[], other: { readonly at: number }) =>
+      all.every((own) => own.at < other.at);
+    for (const verdict of verdicts.filter(({ verdict: what }) => what === 'rejected')) {
+      const own = before.verdicts.filter(({ bundleId }) => bundleId === verdict.bundleId);
+      if (isNewer(own, verdict)) this.setVerdict(verdict);
+    }
+    for (const rejected of rejectedNames) {
+      const own = before.rejectedNames.filter((one) => one.name === rejected.name && one.version === rejected.version);
+      if (isNewer(own, rejected)) this.rejectName(rejected);
+    }
+    this.addRotation({ keys: [], revoked }, '', at);
   }
 
   private all<Row>(sql: string): Row[] {
