@@ -265,9 +265,7 @@ export async function* bodyOf(response: IncomingMessage): AsyncGenerator<Buffer,
 }
 
 function wholeAnswer(response: IncomingMessage): Promise<Buffer> {
-  return wholeBody(bodyOf(response), limits.manifestBytes).catch((error: unknown) => {
-    throw systemCodeOf(error) === 'http/too-large' ? new Answered(reasonOf(error)) : error;
-  });
+  return wholeBody(bodyOf(response), limits.manifestBytes, (message) => new Answered(message));
 }
 
 /** Faults that another try may change. Faults of certificates are not among them. */

@@ -146,16 +146,18 @@ function responseTo(request: ClientRequest, signal: AbortSignal, idleMs?: number
   });
 }
 
-/** @throws AppError `http/too-large` (`reject`) */
-export async function wholeBody(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Buffer> {
+/** @param tooLarge makes the error; default: AppError `http/too-large` (`reject`) */
+export async function wholeBody(
+  body: AsyncIterable<Buffer>,
+  maxBytes: number,
+  tooLarge: (message: string) => Error = (message) =>
+    new AppError({ code: 'http/too-large', message, disposition: 'reject' }),
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   for await (const chunk of body) {
     sizeBytes += chunk.length;
-    if (sizeBytes > maxBytes) {
-      const message = `its answer has more than ${maxBytes} bytes`;
-      throw new AppError({ code: 'http/too-large', message, disposition: 'reject' });
-    }
+    if (sizeBytes > maxBytes) throw tooLarge(`its answer has more than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

@@ -19,8 +19,6 @@ const LIST_BYTES = 256 * 1024 * 1024;
 
 const LIST_MS = 120_000;
 
-const LINE_BYTES = ANSWER_BYTES;
-
 /**
  * Requests with the kubelet's current credentials. Each one opens and closes a connection: an idle
  * cluster keeps only its watch, and a rotated certificate is used at once.
@@ -54,9 +52,9 @@ export class KubernetesApi {
       if (response.statusCode !== 200 || !isJson(response)) return parsedAnswer(request, response, await textOf(body));
       const around: Buffer[] = [];
       for await (const { bytes, isWhole } of jsonEntries(body, ANSWER_BYTES, around)) {
-        if (!isWhole) throw new RangeError(`an item of a list has more than ${ANSWER_BYTES} bytes`);
+        if (!isWhole) throw tooLarge('an item of a list', ANSWER_BYTES);
         listBytes += bytes.length;
-        if (listBytes > LIST_BYTES) throw new RangeError(`a list has more than ${LIST_BYTES} bytes`);
+        if (listBytes > LIST_BYTES) throw tooLarge('a list', LIST_BYTES);
         onItem(parseJson(request, bytes.toString()));
       }
       return parseJson(request, Buffer.concat(around).toString());
@@ -115,7 +113,7 @@ function unzipped(response: IncomingMessage): Readable {
 }
 
 async function textOf(body: Readable): Promise<string> {
-  return (await wholeBody(body, ANSWER_BYTES)).toString('utf8');
+  return (await wholeBody(body, ANSWER_BYTES, (why) => kubernetesError('kubernetes/answer', why))).toString('utf8');
 }
 
 async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
@@ -126,10 +124,12 @@ async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void,
       yield incomplete.subarray(0, end).toString('utf8');
       incomplete = incomplete.subarray(end + 1);
     }
-    if (incomplete.length > LINE_BYTES) {
-      throw kubernetesError('kubernetes/answer', `a line of a watch has more than ${LINE_BYTES} bytes`);
-    }
+    if (incomplete.length > ANSWER_BYTES) throw tooLarge('a line of a watch', ANSWER_BYTES);
   }
+}
+
+function tooLarge(what: string, maxBytes: number): KubernetesError {
+  return kubernetesError('kubernetes/answer', `${what} has more than ${maxBytes} bytes`);
 }
 
 function parsedAnswer(request: ApiRequest, response: IncomingMessage, text: string): unknown {
@@ -162,8 +162,6 @@ function parseJson(request: ApiRequest, text: string): unknown {
 function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): never {
   signal.throwIfAborted();
   if (isKubernetesError(error)) throw error;
-  const isTooLarge = error instanceof RangeError || systemCodeOf(error) === 'http/too-large';
-  if (isTooLarge) throw kubernetesError('kubernetes/answer', reasonOf(error));
   // Node.js reports a broken answer only as "aborted".
   const why = systemCodeOf(error) === 'ECONNRESET' ? 'the connection was cut' : oneLine(reasonOf(error));
   const message = `${server} is not reached: ${why}`;

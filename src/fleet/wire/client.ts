@@ -4,6 +4,7 @@ import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import { entityTagOf } from '../../platform/http.ts';
+import { wholeBody } from '../../platform/http-client.ts';
 import { clip, oneLine, plainDocument } from '../../platform/plain-text.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { connectionError, type WireConnection, type WireRequest } from './connection.ts';
@@ -183,18 +184,11 @@ export class OffersClient implements BlobSource {
     const tooSlow = `${what} was not there within ${wireLimits.documentMs / 1_000} s`;
     const timer = setTimeout(() => response.destroy(new Error(tooSlow)), wireLimits.documentMs);
     try {
-      if (Number(response.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(who, what, maxBytes);
-      const chunks: Buffer[] = [];
-      let length = 0;
-      for await (const chunk of streamBody(response, this.pace, signal)) {
-        length += chunk.length;
-        if (length > maxBytes) throw tooLarge(who, what, maxBytes);
-        chunks.push(chunk);
-      }
-      return Buffer.concat(chunks);
+      return await wholeBody(streamBody(response, this.pace, signal), maxBytes, () =>
+        offersError('offers/answer', `${who} sends ${what} with more than ${maxBytes} bytes, which is not read`),
+      );
     } finally {
       clearTimeout(timer);
-      if (!response.complete) response.destroy();
     }
   }
 }
@@ -267,10 +261,6 @@ function absent(who: string, digest: Digest): AppError {
     message: `${who} does not offer ${digest} any more`,
     disposition: 'wait',
   });
-}
-
-function tooLarge(who: string, what: string, maxBytes: number): AppError<OffersErrorCode> {
-  return offersError('offers/answer', `${who} sends ${what} with more than ${maxBytes} bytes, which is not read`);
 }
 
 function badAnswer(who: string, what: string, why: unknown): AppError<OffersErrorCode> {

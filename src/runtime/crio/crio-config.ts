@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Fault } from '../../domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
-import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { HttpClient, wholeBody } from '../../platform/http-client.ts';
 import {
   type ConfigFault,
@@ -174,10 +174,9 @@ async function runningConfig(socketPath: string, signal: AbortSignal): Promise<T
 
 async function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {
   const response = await new HttpClient({ socketPath }).open({ url: 'http://localhost/config' }, signal);
-  const body = await wholeBody(response, MAX_BYTES).catch((cause: unknown) => {
-    if (systemCodeOf(cause) !== 'http/too-large') throw cause;
+  const body = await wholeBody(response, MAX_BYTES, () => {
     const message = `the configuration that CRI-O answers with has more than ${MAX_BYTES} bytes`;
-    throw new AppError({ code: 'runtime/unreachable', message, disposition: 'retry', cause });
+    return new AppError({ code: 'runtime/unreachable', message, disposition: 'retry' });
   });
   return body.toString('utf8');
 }

@@ -275,7 +275,7 @@ export class EngineClient {
     read: (body: string) => unknown = JSON.parse,
   ): Promise<v.InferOutput<Schema>> {
     return this.called(call, signal, async (response) => {
-      const body = (await wholeBody(response, MAX_BYTES)).toString();
+      const body = await textOf(response);
       const { statusCode = 0 } = response;
       if (statusCode === 404 && v.is(schema, undefined)) return undefined;
       if (statusCode >= 300) throw refusal(statusCode, body);
@@ -336,8 +336,12 @@ export class EngineClient {
 
 async function accepted(response: IncomingMessage): Promise<IncomingMessage> {
   const { statusCode = 0 } = response;
-  if (statusCode >= 300) throw refusal(statusCode, (await wholeBody(response, MAX_BYTES)).toString());
+  if (statusCode >= 300) throw refusal(statusCode, await textOf(response));
   return response;
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  return (await wholeBody(response, MAX_BYTES, (why) => new EngineRefusal(GRPC_UNKNOWN, why))).toString();
 }
 
 /** Returns undefined when it can't be read. */
@@ -375,9 +379,8 @@ function messageIn(body: string): string | undefined {
 
 /** The engine does not listen, ends, or hangs. */
 function asRefusal(error: unknown): unknown {
-  const { code } = error instanceof AppError ? error : {};
-  if (code === 'http/too-large') return new EngineRefusal(GRPC_UNKNOWN, reasonOf(error));
-  if (code !== 'platform/deadline' && (error instanceof AppError || systemCodeOf(error) === undefined)) return error;
+  const isForeign = error instanceof AppError && error.code !== 'platform/deadline';
+  if (isForeign || systemCodeOf(error) === undefined) return error;
   return new EngineRefusal(GRPC_UNAVAILABLE, reasonOf(error));
 }
 

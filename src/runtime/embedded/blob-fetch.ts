@@ -44,10 +44,9 @@ export class BlobFetch {
     const address = this.url(reference, `manifests/${tagOrDigest}`);
     const response = await this.open(address, { accept: [...manifestMediaTypes].join(', ') }, 200, signal);
     const body = bytesOf(response, address, signal);
-    const bytes = await wholeBody(body, limits.manifestBytes).catch((error: unknown) => {
-      if (systemCodeOf(error) !== 'http/too-large') throw error;
-      throw pullError('runtime/digest-mismatch', `${address} is larger than a manifest may be`);
-    });
+    const bytes = await wholeBody(body, limits.manifestBytes, () =>
+      pullError('runtime/digest-mismatch', `${address} is larger than a manifest may be`),
+    );
     const mediaType = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim() ?? '';
     return { mediaType, bytes };
   }
