@@ -11,9 +11,10 @@ import { defined } from '../../../platform/defined.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext, UsageFaults } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
-import { collect, numberOption } from '../../context/option-values.ts';
+import { collect, numberOption, withInput } from '../../context/option-values.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText, printStderrLine, printWarning, wrapLines } from '../../output/text.ts';
+import { takeConfig } from './config-file.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import {
@@ -44,6 +45,7 @@ interface BundleCreateOptions
   readonly allowLargeBlobs?: true;
   readonly filesystem?: StickFilesystem;
   readonly base?: string;
+  readonly config?: string;
   readonly json?: true;
 }
 
@@ -62,7 +64,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
           'architecture of the nodes, also as x86_64 or aarch64; required; amd64,arm64 makes a bundle for each, OUT-amd64 and OUT-arm64',
         )
           .choices(architectures)
-          .argParser(architecturesOf),
+          .argParser(withInput({ kind: 'list' }, architecturesOf)),
       ),
     )
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
@@ -89,8 +91,13 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
     .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
   addReleaseOptions(addSigningOptions(command.optionsGroup('Sign:'), 'several').optionsGroup('Rules:'))
     .optionsGroup('')
+    .option(
+      '--config <file>',
+      'a YAML or JSON file with these options, as {name: shop, imagesFrom: [chart.yaml]}; an option of the command line counts instead of that of the file, and adds to it if it may be repeated; paths count from the folder of the file',
+    )
     .option('--json', 'print as JSON')
     .action(async (options: BundleCreateOptions) => {
+      if (options.config !== undefined) await takeConfig(options.config, command, usage, context.signal);
       await takeMirror(command);
       const asked = await readRequest(options, command, usage, context);
       await makeEach(options, context, (part) =>
