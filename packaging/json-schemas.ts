@@ -36,6 +36,7 @@ function withoutWireTypes(key: string, value: unknown): unknown {
 /** The names of files have hyphens for blanks; only `verify-images` is one word. */
 function titleOf(name: string): string {
   if (name === 'bundle-config') return 'The options of stickpin bundle create, in the file of --config';
+  if (name === 'bundle-create-plan') return 'stickpin bundle create --dry-run --json';
   if (name === 'message') return 'What commands that only say what they did print with --json';
   if (name === 'error') return 'What a command that failed prints with --json';
   if (name === 'show-images') return 'stickpin show --images --json';

@@ -17,6 +17,7 @@ import { readArchives, takeCarried } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
 import { fetchImages } from './images/fetch-images.ts';
+import { ImageCache } from './images/image-cache.ts';
 import { manifestWarnings } from './images/manifest-warnings.ts';
 import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
@@ -24,7 +25,7 @@ import { type BaseBundle, baseMembers, baseOf, baseWarnings, readBase } from './
 import { checkBlobSizes } from './layers/packed-file.ts';
 import { attachSignatures, type SignatureChoice } from './openshift/release-signatures.ts';
 import { fetchPublished } from './openshift/signature-stores.ts';
-import { checkSpace } from './output/staging.ts';
+import { checkSpace, inFolderBeside } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
 import { type AttachmentRequest, checkAttachments, writeAttachments } from './payload/attachments.ts';
@@ -70,6 +71,31 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   return { path: options.out, ...made };
 }
 
+/** What would be in the bundle and what a registry would send. Sizes in bytes. */
+export interface BundlePlan extends Plan {
+  readonly base: BaseBundle | undefined;
+  /** Bytes of each image from a registry that would be fetched, by the digest of the image. */
+  readonly unfetched: ReadonlyMap<Digest, number>;
+  readonly sizeBytes: number;
+}
+
+/**
+ * Reads everything but layers, and checks it as {@link createBundle} does. Files are in a hidden
+ * folder beside the target meanwhile.
+ * @throws AppError as {@link createBundle}
+ */
+export async function planBundle(options: CreateOptions, signal: AbortSignal): Promise<BundlePlan> {
+  await checkOptions(options);
+  const unfetched = new Map<Digest, number>();
+  return inFolderBeside(options.out, async (folder) => {
+    const { plan, base, attachedBytes, warnings } = await prepare(folder, options, unfetched, signal);
+    const blobs = new Map(plan.layers.map(({ digest, size }) => [digest, base?.layers.has(digest) ? 0 : size]));
+    for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);
+    const sizeBytes = [...blobs.values()].reduce((sum, size) => sum + size, attachedBytes);
+    return { ...plan, base, unfetched, warnings, sizeBytes };
+  });
+}
+
 type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
 
 async function buildTree(
@@ -77,12 +103,38 @@ async function buildTree(
   options: CreateOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
+  const prepared = await prepare(directory, options, undefined, signal);
+  const { plan, base, files, attachedBytes, from, verified } = prepared;
+  const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
+  const blobs = join(directory, 'blobs', 'sha256');
+  const attaching = { ...sizeRulesOf(options), totalBytes: attachedBytes, onProgress: listenerOf(options) };
+  const attachments = await writeAttachments(blobs, files, attaching, signal);
+  await rm(join(directory, FETCHED), { recursive: true, force: true });
+  const warnings = [...prepared.warnings, ...baseWarnings(base, tree.contents)];
+  refuseWarnings(warnings, options);
+  const update = from === undefined ? options.update : { from, ...options.update };
+  const ruled = { ...options, ...defined({ update }) };
+  const based = { ...ruled, ...baseMembers(base, tree.contents, { ...ruled, ...verified }) };
+  const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
+  const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
+  return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+const FETCHED = '.fetched';
+
+/** Fetches and checks all that the bundle needs; without layers of registries for `unfetched`. */
+async function prepare(
+  directory: string,
+  options: CreateOptions,
+  unfetched: Map<Digest, number> | undefined,
+  signal: AbortSignal,
+) {
   const asked = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
-  const fetched = join(directory, '.fetched');
   // A file may be named twice, for its images and to be compared.
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
-  const { requests, notes, attached, from, used: ofRelease } = await fetchAll(options, fetched, ofFiles, signal);
+  const fetched = await fetchAll(options, join(directory, FETCHED), ofFiles, unfetched, signal);
+  const { requests, notes, attached, from, used: ofRelease } = fetched;
   const files = [...(options.attachments ?? []), ...attached];
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
@@ -91,30 +143,17 @@ async function buildTree(
   const base = baseOf(asked, plan);
   const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images, ...ofRelease];
-  const unfit = manifestWarnings(used, plan.images);
-  const known = [
+  const warnings = [
     ...versionWarnings(options, plan),
     ...ofFiles,
     ...notes,
     ...plan.warnings,
-    ...unfit,
+    ...manifestWarnings(used, plan.images),
     ...forRuntimes.warnings,
   ];
-  refuseWarnings(known, options);
-  await checkPlan(plan, base, { ...options, attachedBytes });
-  const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
-  const blobs = join(directory, 'blobs', 'sha256');
-  const attaching = { ...sizeRulesOf(options), totalBytes: attachedBytes, onProgress: listenerOf(options) };
-  const attachments = await writeAttachments(blobs, files, attaching, signal);
-  await rm(fetched, { recursive: true, force: true });
-  const warnings = [...known, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
-  const update = from === undefined ? options.update : { from, ...options.update };
-  const ruled = { ...options, ...defined({ update }) };
-  const based = { ...ruled, ...baseMembers(base, tree.contents, { ...ruled, ...verified }) };
-  const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
-  const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
-  return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+  await checkPlan(plan, base, { ...options, attachedBytes });
+  return { plan, base, files, attachedBytes, from, verified, warnings };
 }
 
 /** Who signed the images, among the annotations. */
@@ -180,19 +219,20 @@ async function fetchAll(
   options: CreateOptions,
   folder: string,
   ofFiles: ReadonlySet<string>,
+  unfetched: Map<Digest, number> | undefined,
   signal: AbortSignal,
 ): Promise<Fetched> {
   const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
-  const fetch = (wanted: readonly ImageRequest[], part: string, attached = referrers) =>
-    fetchImages(
-      wanted,
-      arch,
-      join(folder, part),
-      { referrers: attached, access, onProgress, onNote: (note) => fetchNotes.add(note) },
-      signal,
-    );
+  const onNote = (note: string) => fetchNotes.add(note);
+  const cache = options.cache && (await ImageCache.open(options.cache, options.onWarning ?? (() => undefined)));
+  const fetch = async (wanted: readonly ImageRequest[], part: string, attached = referrers) => {
+    // The layers of a release list the other images.
+    const ofPlan = part === 'release' ? undefined : unfetched;
+    const from = { referrers: attached, access, onProgress, onNote, cache, unfetched: ofPlan };
+    return fetchImages(wanted, arch, join(folder, part), from, signal).finally(() => cache?.prune());
+  };
   const { requests: archived, notes } = await readArchives(
     archives,
     { folder: join(folder, 'archives'), arch, choice, referrers, registry: options.shortNames, onProgress },

@@ -40,6 +40,23 @@ export function textOption(isRight: (text: string) => boolean, must: string) {
   };
 }
 
+const UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+};
+
+/** @throws InvalidArgumentError */
+export function sizeInBytes(text: string): number {
+  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|[MGT]i?B)?$/.exec(text) ?? [];
+  if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
+  return Math.floor(Number(number) * (UNITS[unit] ?? 1));
+}
+
 /** The value of `--threshold`. */
 export const threshold = numberOption(/^[1-9][0-9]{0,2}$/, 'It must be a number from 1.');
 

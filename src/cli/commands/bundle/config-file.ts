@@ -31,7 +31,7 @@ export function configSchema(command: Command) {
 }
 
 function fileOptions(command: Command): Option[] {
-  return command.options.filter((option) => !CALL_ONLY.has(option.attributeName()));
+  return command.options.filter((option) => !option.negate && !CALL_ONLY.has(option.attributeName()));
 }
 
 function memberOf(option: Option): v.GenericSchema {

@@ -1,5 +1,4 @@
-import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { ImageRequest } from '../../../bundle/image-request.ts';
@@ -135,6 +134,7 @@ export async function withBundleName<T>(
 ): Promise<T> {
   const { fromOpenshiftIso: path, name = OPENSHIFT_STREAM, version, arch, release, out } = options;
   if (path === undefined) return act({ name, version: version ?? '', arch: arch ?? '' });
+  const { inFolderBeside } = await import('../../../factory/output/staging.ts');
   return inFolderBeside(out, async (folder) => {
     const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
     const asked = { registries: options.withOtherImages, ...defined({ reference: release?.reference, version, arch }) };
@@ -154,26 +154,4 @@ function isOwnName({ reference, source }: NonNullable<ImageOptions['release']>):
   const { repository, digest, tag } = reference;
   const names = [{ repository }, defined({ repository, tag }), defined({ repository, digest })];
   return source.kind === 'skopeo' && names.some((name) => source.location === `docker://${formatReference(name)}`);
-}
-
-async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T>): Promise<T> {
-  const { removeStale, stagingPrefix } = await import('../../../factory/output/staging.ts');
-  const parent = dirname(resolve(out));
-  const made = await mkdir(parent, { recursive: true });
-  const folder = await mkdtemp(await stagingPrefix(resolve(out)));
-  const remove = async () => {
-    await rm(folder, { recursive: true, force: true });
-    // A folder that others use has files, so that rmdir fails.
-    if (made !== undefined) await rmdir(parent).catch(() => undefined);
-  };
-  try {
-    await removeStale(resolve(out));
-    const result = await act(folder);
-    await remove();
-    return result;
-  } catch (error) {
-    // The first error is reported.
-    await remove().catch(() => undefined);
-    throw error;
-  }
 }
