@@ -11,7 +11,6 @@ import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { isFaulty } from '../domain/model/medium.ts';
 import { formatReference } from '../domain/model/reference.ts';
 import { looksMistaken } from '../domain/model/version.ts';
-import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import { defined } from '../platform/defined.ts';
 import { readArchives, takeCarried } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
@@ -28,7 +27,7 @@ import { fetchPublished } from './openshift/signature-stores.ts';
 import { checkSpace, inFolderBeside } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
-import { type AttachmentRequest, checkAttachments, writeAttachments } from './payload/attachments.ts';
+import { checkAttachments, writeAttachments } from './payload/attachments.ts';
 import { formerReleases } from './payload/release-metadata.ts';
 import {
   payloadOf,
@@ -104,7 +103,7 @@ async function buildTree(
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const prepared = await prepare(directory, options, undefined, signal);
-  const { plan, base, files, attachedBytes, from, verified } = prepared;
+  const { plan, base, files, attachedBytes, from, annotations } = prepared;
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
   const blobs = join(directory, 'blobs', 'sha256');
   const attaching = { ...sizeRulesOf(options), totalBytes: attachedBytes, onProgress: listenerOf(options) };
@@ -113,8 +112,7 @@ async function buildTree(
   const warnings = [...prepared.warnings, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
   const update = from === undefined ? options.update : { from, ...options.update };
-  const ruled = { ...options, ...defined({ update }) };
-  const based = { ...ruled, ...baseMembers(base, tree.contents, { ...ruled, ...verified }) };
+  const based = { ...options, ...baseMembers(base, tree.contents, defined({ update, annotations })) };
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
@@ -141,7 +139,7 @@ async function prepare(
   const forRuntimes = await findUnfit(plan.images, options.arch, documentsIn(plan.documents), signal);
   if (forRuntimes.fault !== undefined) throw bundleError('bundle/source', forRuntimes.fault);
   const base = baseOf(asked, plan);
-  const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
+  const annotations = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images, ...ofRelease];
   const warnings = [
     ...versionWarnings(options, plan),
@@ -153,7 +151,7 @@ async function prepare(
   ];
   refuseWarnings(warnings, options);
   await checkPlan(plan, base, { ...options, attachedBytes });
-  return { plan, base, files, attachedBytes, from, verified, warnings };
+  return { plan, base, files, attachedBytes, from, annotations, warnings };
 }
 
 /** Who signed the images, among the annotations. */
@@ -162,11 +160,11 @@ async function verifiedBy(
   requests: readonly LayoutRequest[],
   plan: Plan,
   notes: readonly string[],
-): Promise<Pick<Payload, 'annotations'>> {
-  if (imagePolicy === undefined) return {};
+): Promise<Payload['annotations']> {
+  if (imagePolicy === undefined) return annotations;
   const { verifyImages } = await import('./verify/verify-images.ts');
   const requested = requests.map(({ reference }) => reference);
-  return { annotations: { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, { arch, notes })) } };
+  return { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, { arch, notes })) };
 }
 
 function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {
@@ -201,16 +199,6 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
-interface Fetched {
-  readonly requests: readonly LayoutRequest[];
-  readonly notes: readonly string[];
-  readonly attached: readonly AttachmentRequest[];
-  /** The versions that the release itself says may update to it. */
-  readonly from?: string;
-  /** The images of the manifests of this bundle. */
-  readonly used: readonly ManifestImage[];
-}
-
 /**
  * Fetches all images: those of archives first, those of a release after its payload was read.
  * `ofFiles` and the notes about archives are reported before the first download.
@@ -221,7 +209,7 @@ async function fetchAll(
   ofFiles: ReadonlySet<string>,
   unfetched: Map<Digest, number> | undefined,
   signal: AbortSignal,
-): Promise<Fetched> {
+) {
   const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
@@ -247,7 +235,7 @@ async function fetchAll(
   const { toFetch: images, carried: unpacked } = takeCarried(options.images, isFor(false));
   if (release === undefined) {
     const requests = [...(await fetch(images, 'images')), ...unpacked, ...artifacts];
-    return { requests, notes: [...notes, ...fetchNotes], attached: [], used: [] };
+    return { requests, notes: [...notes, ...fetchNotes], attached: [], used: [], from: undefined };
   }
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
@@ -268,7 +256,8 @@ async function fetchAll(
     notes: [...notes, ...fetchNotes, ...payload.warnings, ...former.notes, ...payload.manifests.notes, ...signed.notes],
     attached: signed.attachments,
     used: payload.manifests.images,
-    ...defined({ from: former.from }),
+    // The versions that the release itself says may update to it.
+    from: former.from,
   };
 }
 

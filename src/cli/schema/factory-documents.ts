@@ -98,7 +98,8 @@ export const FACTORY_DOCUMENTS = {
   }),
   'bundle-create': document({
     path: text,
-    volumes: v.optional(texts),
+    /** How many directories or images it is spread over. */
+    volumes: v.optional(count),
     bundleId: text,
     payload: signed,
     /** Digests of the sources that were given by a name, by that name. */
@@ -172,3 +173,16 @@ export const FACTORY_DOCUMENTS = {
   /** Each section with its settings, as in stickpin.toml. */
   'config-show': v.objectWithRest({ schemaVersion }, v.record(text, v.unknown())),
 };
+
+type Printed<T> = T extends readonly (infer One)[]
+  ? readonly Printed<One>[]
+  : T extends object
+    ? string extends keyof T
+      ? object
+      : { readonly [Name in keyof T as Exclude<Name, 'schemaVersion'>]: Printed<T[Name]> }
+    : T;
+
+/** The document of a command as its schema says, without its `schemaVersion`. */
+export type FactoryDocument<Name extends keyof typeof FACTORY_DOCUMENTS> = Printed<
+  v.InferInput<(typeof FACTORY_DOCUMENTS)[Name]>
+>;

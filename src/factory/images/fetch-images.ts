@@ -294,6 +294,12 @@ class Attached {
   }
 }
 
+/** The manifest or, with `--config`, the config of an image. */
+function inspectRaw({ name, location, access }: Fetch, from: string, signal: AbortSignal, ...more: '--config'[]) {
+  const args = ['inspect', ...accessFlags(access, 'inspect'), '--raw', ...more, from];
+  return runSkopeo(args, `${name} from ${location}`, signal);
+}
+
 /** Registries report a missing tag in these words; skopeo 1.9 exits with 1 for every error. */
 const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
 
@@ -319,9 +325,8 @@ interface Inspected {
 
 /** Keeps an index, since skopeo alone would copy a manifest and drop the index. */
 async function fetchIndex(fetch: Fetch, signal: AbortSignal): Promise<Inspected> {
-  const { name, location, arch, folder, access } = fetch;
-  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
-  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
+  const { name, location, arch, folder } = fetch;
+  const bytes = await inspectRaw(fetch, location, signal);
   const mediaType = mediaTypeOf(bytes, name);
   if (!indexMediaTypes.has(mediaType)) return { top: { mediaType, digest: digestOf(bytes), size: bytes.length } };
   const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
@@ -332,13 +337,12 @@ async function fetchIndex(fetch: Fetch, signal: AbortSignal): Promise<Inspected>
 
 /** An index in an index: only a registry answers it by its digest. */
 async function fetchInner(fetch: Fetch, { digest, mediaType }: Descriptor, signal: AbortSignal) {
-  const { name, location, folder, access } = fetch;
+  const { name, location, folder } = fetch;
   if (!location.startsWith('docker://')) {
     const message = `${name} from ${location}: skopeo does not read the index ${digest} in its index; give it as docker://, oci: or --archive`;
     throw bundleError('bundle/source', message);
   }
-  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', `docker://${repositoryIn(fetch)}@${digest}`];
-  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
+  const bytes = await inspectRaw(fetch, `docker://${repositoryIn(fetch)}@${digest}`, signal);
   await keepDocument(folder, bytes, mediaType);
   return parseIndex(bytes, `index ${digest} of ${name}`, 'bundle/source');
 }
@@ -376,13 +380,11 @@ async function copyManifest(
 
 /** Fetches manifest and config without the layers, for a plan. */
 async function copyDocuments(fetch: Fetch, location: string, digest: Digest, signal: AbortSignal): Promise<Descriptor> {
-  const { name, folder, access, cache, unfetched } = fetch;
+  const { name, folder, cache, unfetched } = fetch;
   const from = `docker://${repositoryIn(fetch)}@${digest}`;
-  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw'];
-  const bytes = await runSkopeo([...inspect, from], `${name} from ${location}`, signal);
+  const bytes = await inspectRaw(fetch, from, signal);
   const { config, layers } = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
-  const configBytes = await runSkopeo([...inspect, '--config', from], `the config of ${name} from ${location}`, signal);
-  await writeFile(layoutBlobPath(folder, config.digest), configBytes);
+  await writeFile(layoutBlobPath(folder, config.digest), await inspectRaw(fetch, from, signal, '--config'));
   const isCached = (await cache?.find(location, digest)) !== undefined;
   unfetched?.set(digest, isCached ? 0 : layers.reduce((sum, { size }) => sum + size, config.size));
   return keepDocument(folder, bytes, mediaTypeOf(bytes, name));

@@ -15,6 +15,7 @@ import { volumesOfNamed } from '../../context/find-shown.ts';
 import { collect, numberOption, sizeInBytes, withInput } from '../../context/option-values.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText, printStderrLine, printWarning, wrapLines } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 import { takeConfig } from './config-file.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
@@ -31,12 +32,7 @@ import {
 import { planDocument, planText } from './plan.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions
-  extends ReleaseOptions,
-    ImageOptions,
-    SignatureOptions,
-    SigningOptions,
-    Omit<NameOptions, 'arch'> {
+interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SignatureOptions, SigningOptions, NameOptions {
   /** Each once. */
   readonly arch?: readonly string[];
   readonly sequence: number;
@@ -145,7 +141,7 @@ function completed(asked: Request, { onMedium = [], others = [], ...found }: Bun
 }
 
 /** The flags for one bundle. */
-type Part = Omit<BundleCreateOptions, 'arch'> & NameOptions;
+type Part = Omit<BundleCreateOptions, 'arch'> & { readonly arch?: string };
 
 function partsOf({ arch, ...options }: BundleCreateOptions): Part[] {
   const [only, ...others] = arch ?? [];
@@ -267,7 +263,8 @@ async function create(options: Part, request: CreateOptions, context: CommandCon
   const made = await watched(options, request, context, (asked) => createBundle(asked, context.signal));
   const { payload, bundleId, path, resolved, volumes } = made;
   if (options.key.length + options.signer.length === 0) printWarning(unsignedWarning(path, options), context);
-  if (options.json) return jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) });
+  const document = { path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) };
+  if (options.json) return jsonText(document satisfies FactoryDocument<'bundle-create'>);
   const { images, blobs, sizeBytes } = payload.totals;
   const text = `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes, options)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`;
   return wrapLines(text, context.columns, 4);

@@ -133,27 +133,7 @@ function addReferrerOptions(command: Command): Command {
  * Warnings go to stderr. An option that can't be read is left out, and its reason added to
  * `faults`: `bundle/option`, `bundle/source`, and with `--strict` `bundle/warnings`.
  */
-export async function readImageOptions(
-  options: ImageOptions,
-  faults: FaultList,
-  context: CommandContext,
-): Promise<
-  Pick<
-    CreateOptions,
-    | 'images'
-    | 'artifacts'
-    | 'used'
-    | 'notes'
-    | 'archives'
-    | 'archiveChoice'
-    | 'shortNames'
-    | 'release'
-    | 'referrers'
-    | 'access'
-    | 'cache'
-    | 'imagePolicy'
-  >
-> {
+export async function readImageOptions(options: ImageOptions, faults: FaultList, context: CommandContext) {
   const { readImagePolicy } = await import('../../../factory/verify/policy-file.ts');
   const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];

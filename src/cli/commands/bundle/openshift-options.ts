@@ -5,7 +5,7 @@ import type { ImageRequest } from '../../../bundle/image-request.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { OtherRegistry } from '../../../factory/openshift/other-images.ts';
-import type { ReleaseSignature } from '../../../factory/openshift/release-signatures.ts';
+import type { ReleaseSignature, SignatureChoice } from '../../../factory/openshift/release-signatures.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -16,7 +16,6 @@ import type { ImageOptions } from './image-options.ts';
 export interface NameOptions {
   readonly name?: string;
   readonly version?: string;
-  readonly arch?: string;
   readonly fromOpenshiftIso?: string;
   readonly withOtherImages: readonly OtherRegistry[];
   readonly withoutPrevious?: true;
@@ -80,10 +79,10 @@ export async function takeMirror(command: Command): Promise<void> {
  * @returns undefined when no option is given
  */
 export async function readSignatureOptions(
-  options: SignatureOptions & Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release'>,
+  options: SignatureOptions & NameOptions & ImageOptions,
   faults: FaultList,
   signal: AbortSignal,
-): Promise<Pick<CreateOptions, 'signatures'>> {
+): Promise<{ readonly signatures?: SignatureChoice }> {
   const { releaseSignatures: paths, releaseKey, release, fromOpenshiftIso } = options;
   if (paths.length === 0 && releaseKey === undefined) return {};
   const flag = paths.length > 0 ? '--release-signatures' : '--release-key';
@@ -104,7 +103,7 @@ export function checkMediumOptions({
   release,
   withOtherImages,
   withoutPrevious,
-}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release' | 'withOtherImages' | 'withoutPrevious'>): void {
+}: NameOptions & ImageOptions): void {
   if (withoutPrevious && fromOpenshiftIso === undefined && release === undefined) {
     const message =
       '--without-previous is for the release image of --release or --from-openshift-iso, and none is given';
@@ -128,7 +127,7 @@ export function checkMediumOptions({
  * @throws errors of `act` and of `readOpenshiftMedium()`
  */
 export async function withBundleName<T>(
-  options: NameOptions & Pick<ImageOptions, 'release'> & { readonly out: string },
+  options: NameOptions & ImageOptions & { readonly arch?: string; readonly out: string },
   { signal }: CommandContext,
   act: (name: BundleName) => Promise<T>,
 ): Promise<T> {

@@ -1,4 +1,3 @@
-import type { InferOutput } from 'valibot';
 import type { BundlePlan } from '../../../factory/create-bundle.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { PlannedArtifact, PlannedImage } from '../../../factory/images/plan-images.ts';
@@ -6,9 +5,9 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import type { SigningOptions } from '../../context/signing-options.ts';
 import { wrapLines } from '../../output/text.ts';
-import type { FACTORY_DOCUMENTS } from '../../schema/factory-documents.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 
-type PlanDocument = Omit<InferOutput<(typeof FACTORY_DOCUMENTS)['bundle-create-plan']>, 'schemaVersion'>;
+type PlanDocument = FactoryDocument<'bundle-create-plan'>;
 
 /** What `create --dry-run` prints. */
 export function planDocument(
@@ -22,7 +21,7 @@ export function planDocument(
     const fetchBytes = unfetched.get(one.digest);
     return {
       reference: one.reference,
-      tags: [...one.tags],
+      tags: one.tags,
       platform: `linux/${arch}`,
       layers: own.length,
       sizeBytes: bytesOf(own),
@@ -40,8 +39,8 @@ export function planDocument(
     artifacts: artifacts.map(planned),
     fetchBytes: [...images, ...artifacts].reduce((sum, { digest }) => sum + (unfetched.get(digest) ?? 0), 0),
     bundleBytes: sizeBytes,
-    signing: { keys: [...key], signers: [...signer] },
-    warnings: [...warnings],
+    signing: { keys: key, signers: signer },
+    warnings,
   };
 }
 

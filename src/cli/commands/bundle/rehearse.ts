@@ -2,7 +2,6 @@ import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { InferOutput } from 'valibot';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { findUnfit } from '../../../bundle/read/unfit-images.ts';
 import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
@@ -31,7 +30,7 @@ import { type KeyOptions, type ReadBundle, readWithKeys } from '../../context/re
 import { paint, paintLines } from '../../output/colour.ts';
 import { barWithText } from '../../output/table.ts';
 import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
-import type { FACTORY_DOCUMENTS } from '../../schema/factory-documents.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 
 const { parallel } = defaultSettings.preload;
 const KEPT_PERCENT = minFreePercent(defaultSettings.preload, { hasKubelet: true });
@@ -201,7 +200,7 @@ function secondsOf(durationMs: number): string {
   return durationMs < 10_000 ? `${(durationMs / 1000).toFixed(1)} s` : formatDuration(durationMs);
 }
 
-type RehearsedDocument = InferOutput<(typeof FACTORY_DOCUMENTS)['bundle-rehearse']>;
+type RehearsedDocument = FactoryDocument<'bundle-rehearse'>;
 type Need = RehearsedDocument['need'];
 
 function needOf(contents: Contents, { bundle }: ReadBundle): Need {
@@ -274,7 +273,12 @@ function asText(
   return `${wrapLines(`${lines.join('\n')}\n`, columns, 4)}${paintVerdict(verdict)}`;
 }
 
-function asJson({ bundle, judgement }: ReadBundle, done: Tried, causes: readonly Cause[], need: Need) {
+function asJson(
+  { bundle, judgement }: ReadBundle,
+  done: Tried,
+  causes: readonly Cause[],
+  need: Need,
+): RehearsedDocument {
   const { name, version, arch } = bundle.payload;
   return {
     loads: done.fault === undefined,
