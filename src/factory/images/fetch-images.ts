@@ -141,7 +141,7 @@ const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
 const INCOMING = 'incoming';
 
-interface Fetch extends Pick<FetchOptions, 'access' | 'cache' | 'unfetched'> {
+interface Fetch extends FetchOptions {
   readonly name: string;
   readonly location: string;
   readonly arch: string;

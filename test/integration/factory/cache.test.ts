@@ -14,7 +14,13 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
-import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import {
+  digestOf,
+  type SampleImage,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../support/bundles/sample-image.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
@@ -284,6 +290,26 @@ describe.runIf(have('skopeo'))('bundle create --dry-run', () => {
     const { images: planned, artifacts } = await plan(...more);
     expect(planned.at(-1)).toMatchObject({ reference: `${registry.host}/shop/docker@${docker.top.digest}`, layers: 2 });
     expect(artifacts).toMatchObject([{ reference: `${registry.host}/charts/shop@${artifact.top.digest}`, layers: 2 }]);
+  });
+
+  it('knows images of archives, which no registry sends', async () => {
+    writeOciLayout(at('layout'), [{ image: make('file'), names: ['quay.example.com/shop/file:1'] }]);
+    const { images: planned, bundleBytes } = await plan('--archive', at('layout'));
+    expect(planned.at(-1)).toMatchObject({ tags: ['quay.example.com/shop/file:1'], layers: 2, inBaseBytes: 0 });
+    expect(planned.at(-1)).not.toHaveProperty('fetchBytes');
+    expect(bundleBytes).toBeGreaterThan(planned.at(-1).sizeBytes);
+    expect(left()).toEqual(['layout']);
+  });
+
+  it('leaves a target alone, and needs no other folder than its own', async () => {
+    mkdirSync(at('out'));
+    await plan();
+    expect(readdirSync(at('out'))).toEqual([]);
+    await create(join('new', 'folder', 'out'), '--dry-run');
+    expect(left()).toEqual(['out']);
+    const { exitCode, stdout } = await create('both', '--dry-run', '--arch', 'amd64,arm64', '--json');
+    expect([exitCode, stdout]).toEqual([1, expect.stringContaining('error')]);
+    expect(left()).toEqual(['out']);
   });
 
   it('says it in words', async () => {
