@@ -152,13 +152,8 @@ interface Fetch extends FetchOptions {
   readonly isSignature?: true;
 }
 
-/** `subjects` may be signed: an index and its manifest. */
-interface FetchedImage {
-  readonly top: Descriptor;
-  readonly subjects: readonly Digest[];
-}
-
-async function fetchImage(fetch: Fetch, found: Inspected | undefined, signal: AbortSignal): Promise<FetchedImage> {
+/** @returns also the digests that may be signed: those of an index and its manifests */
+async function fetchImage(fetch: Fetch, found: Inspected | undefined, signal: AbortSignal) {
   const { name, location, unfetched } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
   // Only a registry answers a manifest by its digest; for other transports skopeo chooses one from

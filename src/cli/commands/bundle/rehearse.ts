@@ -71,9 +71,11 @@ interface RehearseOptions extends KeyOptions, JsonFlag {
 async function rehearse(path: string, options: RehearseOptions, context: CommandContext): Promise<void> {
   const { signal, env } = context;
   const { reader, read, volumes } = await open(path, options, context);
-  const opened: Opened[] = [];
-  for (const base of options.base) opened.push(await open(base, options, context));
-  const bases = opened.map((base) => ({ volumes: base.volumes, bundle: base.read.bundle }));
+  const bases: RehearsedBundle[] = [];
+  for (const path of options.base) {
+    const base = await open(path, options, context);
+    bases.push({ volumes: base.volumes, bundle: base.read.bundle });
+  }
   bases.sort((a, b) => a.bundle.payload.sequence - b.bundle.payload.sequence);
   for (const { bundle } of [...bases, read]) requireBase(bundle, bases);
   const temporary = resolve(env.TMPDIR || tmpdir());
@@ -96,13 +98,7 @@ async function rehearse(path: string, options: RehearseOptions, context: Command
   if (done.fault !== undefined) throw failed(read, done.fault, causes);
 }
 
-interface Opened {
-  readonly reader: FileBundleReader;
-  readonly read: ReadBundle;
-  readonly volumes: readonly string[];
-}
-
-async function open(path: string, options: KeyOptions, context: CommandContext): Promise<Opened> {
+async function open(path: string, options: KeyOptions, context: CommandContext) {
   const reader = await openNamedBundle(path, context.signal);
   const read = await readWithKeys(reader, options, context);
   return { reader, read, volumes: (await volumesOfNamed(path)).map((volume) => resolve(volume)) };

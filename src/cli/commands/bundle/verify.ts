@@ -156,7 +156,6 @@ async function verifyOne(
   const faulty = options.full ? await verifyBlobs(reader, held, signal) : judged.missing.filter(isFaulty);
   const base = await baseResultOf(judged, inBase, options, context);
   const missing = [...faulty, ...(base.checked?.faulty ?? [])];
-  const found = judged.blobs.size - base.unchecked - missing.length;
   const expiry = expiryOf(judged, context.now());
   const incomplete = `${path} is not complete: ${missing.length} of ${judged.blobs.size} blobs are absent or damaged; copy the bundle again`;
   const expired = `${path} expired on ${expiry?.expires}: this machine's clock says ${expiry?.judgedAt}. A node that does not know it yet refuses it; make it again, or set this clock right`;
@@ -165,7 +164,7 @@ async function verifyOne(
   const why = expiry?.expired ? expired : missing.length > 0 ? incomplete : unfit.fault;
   return {
     bundle: judged.bundle,
-    text: asText(judged, { missing, found, base, where, warnings: unfit.warnings }, options),
+    text: `${[asText(judged, missing, base, where, options), ...unfit.warnings.map((warning) => `  ${warning}`)].join('\n')}\n`,
     json: {
       ...asJson(judged, missing, base),
       ...expiry,
@@ -231,16 +230,12 @@ function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { 
 
 function asText(
   { bundle, blobs }: JudgedBundle,
-  seen: {
-    readonly missing: readonly Lacking[];
-    readonly found: number;
-    readonly base: BaseResult;
-    readonly where?: string | undefined;
-    readonly warnings: readonly string[];
-  },
+  missing: readonly Lacking[],
+  base: BaseResult,
+  where: string | undefined,
   options: BundleVerifyOptions,
 ): string {
-  const { missing, found, base, where, warnings } = seen;
+  const found = blobs.size - base.unchecked - missing.length;
   const done = options.full ? 'read and right' : 'found';
   const { arch, sequence } = bundle.payload;
   const title = `${bundleTitle(bundle.payload)}${where === undefined ? '' : ` for ${arch}, sequence ${sequence}`}`;
@@ -248,8 +243,7 @@ function asText(
   const ofBase = baseLine(bundle.payload, base);
   const named = missing.slice(0, MAX_NAMED).map(namedFault);
   const more = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
-  const unfit = warnings.map((warning) => `  ${warning}`);
-  return `${[head, ...ofBase, ...named, ...more, ...unfit].join('\n')}\n`;
+  return [head, ...ofBase, ...named, ...more].join('\n');
 }
 
 function baseLine(payload: Payload, { count, checked, unchecked }: BaseResult): string[] {
