@@ -51,9 +51,9 @@ async function checkDraft(options: CreateOptions, faults: FaultList): Promise<vo
     if (time === undefined || !isTimestamp(time) || Date.parse(time) > Date.parse(options.created)) continue;
     faults.add(bundleError('bundle/option', `${field}: ${time} is not after created, ${options.created}`));
   }
-  const own = options.advisories?.find(({ version }) => version === options.version);
-  if (own !== undefined) {
-    const message = `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`;
+  const itself = options.advisories?.find(({ version }) => version === options.version);
+  if (itself !== undefined) {
+    const message = `advisories: ${itself.version} is this release itself; say --deadend or --barrier instead`;
     faults.add(bundleError('bundle/option', message));
   }
 }

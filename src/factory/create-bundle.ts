@@ -11,12 +11,12 @@ import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { isFaulty } from '../domain/model/medium.ts';
 import { formatReference } from '../domain/model/reference.ts';
 import { looksMistaken } from '../domain/model/version.ts';
-import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import { defined } from '../platform/defined.ts';
 import { readArchives, takeCarried } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
 import { fetchImages } from './images/fetch-images.ts';
+import { ImageCache } from './images/image-cache.ts';
 import { manifestWarnings } from './images/manifest-warnings.ts';
 import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
@@ -24,10 +24,10 @@ import { type BaseBundle, baseMembers, baseOf, baseWarnings, readBase } from './
 import { checkBlobSizes } from './layers/packed-file.ts';
 import { attachSignatures, type SignatureChoice } from './openshift/release-signatures.ts';
 import { fetchPublished } from './openshift/signature-stores.ts';
-import { checkSpace } from './output/staging.ts';
+import { checkSpace, inFolderBeside } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
-import { type AttachmentRequest, checkAttachments, writeAttachments } from './payload/attachments.ts';
+import { checkAttachments, writeAttachments } from './payload/attachments.ts';
 import { formerReleases } from './payload/release-metadata.ts';
 import {
   payloadOf,
@@ -70,6 +70,31 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   return { path: options.out, ...made };
 }
 
+/** What would be in the bundle and what a registry would send. Sizes in bytes. */
+export interface BundlePlan extends Plan {
+  readonly base: BaseBundle | undefined;
+  /** Bytes of each image from a registry that would be fetched, by the digest of the image. */
+  readonly unfetched: ReadonlyMap<Digest, number>;
+  readonly sizeBytes: number;
+}
+
+/**
+ * Reads everything but layers, and checks it as {@link createBundle} does. Files are in a hidden
+ * folder beside the target meanwhile.
+ * @throws AppError as {@link createBundle}
+ */
+export async function planBundle(options: CreateOptions, signal: AbortSignal): Promise<BundlePlan> {
+  await checkOptions(options);
+  const unfetched = new Map<Digest, number>();
+  return inFolderBeside(options.out, async (folder) => {
+    const { plan, base, attachedBytes, warnings } = await prepare(folder, options, unfetched, signal);
+    const blobs = new Map(plan.layers.map(({ digest, size }) => [digest, base?.layers.has(digest) ? 0 : size]));
+    for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);
+    const sizeBytes = [...blobs.values()].reduce((sum, size) => sum + size, attachedBytes);
+    return { ...plan, base, unfetched, warnings, sizeBytes };
+  });
+}
+
 type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
 
 async function buildTree(
@@ -77,44 +102,56 @@ async function buildTree(
   options: CreateOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
+  const prepared = await prepare(directory, options, undefined, signal);
+  const { plan, base, files, attachedBytes, from, annotations } = prepared;
+  const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
+  const blobs = join(directory, 'blobs', 'sha256');
+  const attaching = { ...sizeRulesOf(options), totalBytes: attachedBytes, onProgress: listenerOf(options) };
+  const attachments = await writeAttachments(blobs, files, attaching, signal);
+  await rm(join(directory, FETCHED), { recursive: true, force: true });
+  const warnings = [...prepared.warnings, ...baseWarnings(base, tree.contents)];
+  refuseWarnings(warnings, options);
+  const update = from === undefined ? options.update : { from, ...options.update };
+  const based = { ...options, ...baseMembers(base, tree.contents, defined({ update, annotations })) };
+  const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
+  const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
+  return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+const FETCHED = '.fetched';
+
+/** Fetches and checks all that the bundle needs; without layers of registries for `unfetched`. */
+async function prepare(
+  directory: string,
+  options: CreateOptions,
+  unfetched: Map<Digest, number> | undefined,
+  signal: AbortSignal,
+) {
   const asked = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
-  const fetched = join(directory, '.fetched');
   // A file may be named twice, for its images and to be compared.
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
-  const { requests, notes, attached, from, used: ofRelease } = await fetchAll(options, fetched, ofFiles, signal);
+  const fetched = await fetchAll(options, join(directory, FETCHED), ofFiles, unfetched, signal);
+  const { requests, notes, attached, from, used: ofRelease } = fetched;
   const files = [...(options.attachments ?? []), ...attached];
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
   const forRuntimes = await findUnfit(plan.images, options.arch, documentsIn(plan.documents), signal);
   if (forRuntimes.fault !== undefined) throw bundleError('bundle/source', forRuntimes.fault);
   const base = baseOf(asked, plan);
-  const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
+  const annotations = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images, ...ofRelease];
-  const unfit = manifestWarnings(used, plan.images);
-  const known = [
+  const warnings = [
     ...versionWarnings(options, plan),
     ...ofFiles,
     ...notes,
     ...plan.warnings,
-    ...unfit,
+    ...manifestWarnings(used, plan.images),
     ...forRuntimes.warnings,
   ];
-  refuseWarnings(known, options);
-  await checkPlan(plan, base, { ...options, attachedBytes });
-  const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
-  const blobs = join(directory, 'blobs', 'sha256');
-  const attaching = { ...sizeRulesOf(options), totalBytes: attachedBytes, onProgress: listenerOf(options) };
-  const attachments = await writeAttachments(blobs, files, attaching, signal);
-  await rm(fetched, { recursive: true, force: true });
-  const warnings = [...known, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
-  const update = from === undefined ? options.update : { from, ...options.update };
-  const ruled = { ...options, ...defined({ update }) };
-  const based = { ...ruled, ...baseMembers(base, tree.contents, { ...ruled, ...verified }) };
-  const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
-  const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
-  return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+  await checkPlan(plan, base, { ...options, attachedBytes });
+  return { plan, base, files, attachedBytes, from, annotations, warnings };
 }
 
 /** Who signed the images, among the annotations. */
@@ -123,11 +160,11 @@ async function verifiedBy(
   requests: readonly LayoutRequest[],
   plan: Plan,
   notes: readonly string[],
-): Promise<Pick<Payload, 'annotations'>> {
-  if (imagePolicy === undefined) return {};
+): Promise<Payload['annotations']> {
+  if (imagePolicy === undefined) return annotations;
   const { verifyImages } = await import('./verify/verify-images.ts');
   const requested = requests.map(({ reference }) => reference);
-  return { annotations: { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, { arch, notes })) } };
+  return { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, { arch, notes })) };
 }
 
 function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {
@@ -162,16 +199,6 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
-interface Fetched {
-  readonly requests: readonly LayoutRequest[];
-  readonly notes: readonly string[];
-  readonly attached: readonly AttachmentRequest[];
-  /** The versions that the release itself says may update to it. */
-  readonly from?: string;
-  /** The images of the manifests of this bundle. */
-  readonly used: readonly ManifestImage[];
-}
-
 /**
  * Fetches all images: those of archives first, those of a release after its payload was read.
  * `ofFiles` and the notes about archives are reported before the first download.
@@ -180,19 +207,20 @@ async function fetchAll(
   options: CreateOptions,
   folder: string,
   ofFiles: ReadonlySet<string>,
+  unfetched: Map<Digest, number> | undefined,
   signal: AbortSignal,
-): Promise<Fetched> {
+) {
   const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
-  const fetch = (wanted: readonly ImageRequest[], part: string, attached = referrers) =>
-    fetchImages(
-      wanted,
-      arch,
-      join(folder, part),
-      { referrers: attached, access, onProgress, onNote: (note) => fetchNotes.add(note) },
-      signal,
-    );
+  const onNote = (note: string) => fetchNotes.add(note);
+  const cache = options.cache && (await ImageCache.open(options.cache, options.onWarning ?? (() => undefined)));
+  const fetch = async (wanted: readonly ImageRequest[], part: string, attached = referrers) => {
+    // The layers of a release list the other images.
+    const ofPlan = part === 'release' ? undefined : unfetched;
+    const from = { referrers: attached, access, onProgress, onNote, cache, unfetched: ofPlan };
+    return fetchImages(wanted, arch, join(folder, part), from, signal).finally(() => cache?.prune());
+  };
   const { requests: archived, notes } = await readArchives(
     archives,
     { folder: join(folder, 'archives'), arch, choice, referrers, registry: options.shortNames, onProgress },
@@ -207,7 +235,7 @@ async function fetchAll(
   const { toFetch: images, carried: unpacked } = takeCarried(options.images, isFor(false));
   if (release === undefined) {
     const requests = [...(await fetch(images, 'images')), ...unpacked, ...artifacts];
-    return { requests, notes: [...notes, ...fetchNotes], attached: [], used: [] };
+    return { requests, notes: [...notes, ...fetchNotes], attached: [], used: [], from: undefined };
   }
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
@@ -228,7 +256,8 @@ async function fetchAll(
     notes: [...notes, ...fetchNotes, ...payload.warnings, ...former.notes, ...payload.manifests.notes, ...signed.notes],
     attached: signed.attachments,
     used: payload.manifests.images,
-    ...defined({ from: former.from }),
+    // The versions that the release itself says may update to it.
+    from: former.from,
   };
 }
 

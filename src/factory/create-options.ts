@@ -6,6 +6,7 @@ import type { StickFilesystem } from '../domain/model/machine.ts';
 import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import type { ArchiveChoice } from './archive/read-archives.ts';
 import type { ReferrerChoice } from './images/attached.ts';
+import type { CacheChoice } from './images/image-cache.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';
 import type { SignatureChoice } from './openshift/release-signatures.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
@@ -70,6 +71,8 @@ export interface CreateOptions
   /** Default `signatures`. */
   readonly referrers?: ReferrerChoice;
   readonly access?: RegistryAccess;
+  /** Images of registries are kept there for the next bundle. */
+  readonly cache?: CacheChoice;
   /** If it is absent, images are not verified. */
   readonly imagePolicy?: ImagePolicy;
   readonly onProgress?: ProgressListener;

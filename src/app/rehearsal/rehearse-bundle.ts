@@ -45,10 +45,14 @@ export async function rehearseBundle(request: RehearsalRequest, signal: AbortSig
 
 async function rehearseIn(directory: string, request: RehearsalRequest, stop: AbortController): Promise<Rehearsal> {
   const { bundle, onImage, onBytes } = request;
-  const since = systemClock.monotonic();
-  const pulls = new PullWatch(bundle.contents, systemClock, onImage);
+  let since = systemClock.monotonic();
+  const pulls = new PullWatch(systemClock);
   const { keysFolder, threshold, watchBundle } = await trustFor(directory, request);
-  const verdict = awaitVerdict(bundle.bundleId, bundle.payload.schedule === 'manual', pulls);
+  let onStart: () => void = () => undefined;
+  const started = new Promise<void>((resolve) => {
+    onStart = resolve;
+  });
+  let onReport: (report: StatusReport) => void = () => undefined;
   const daemon = await createDaemon(
     {
       settings: rehearsalSettings(directory, keysFolder, threshold),
@@ -60,12 +64,12 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
         facts: () => nodeFacts(),
         boot: () => bootTime(),
       },
-      notifier: { ...noService, ready: verdict.started },
+      notifier: { ...noService, ready: () => onStart() },
       units: noUnits,
       providers: [],
       onStatus: (report) => {
         onBytes(report.progress.doneBytes);
-        verdict.look(report);
+        onReport(report);
       },
       ...(watchBundle !== undefined && { watchBundle }),
       keysAreGuarded: false,
@@ -77,32 +81,29 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
   const ended = running.then(() => stop.signal.throwIfAborted());
   ended.catch(() => undefined); // handled below, unless the verdict comes first
   try {
-    await Promise.race([verdict.isStarted, ended]);
-    for (const volume of request.volumes) await daemon.media.load(volume, stop.signal);
-    daemon.engine.kick();
-    const fault = (await Promise.race([verdict.reached, ended])) ?? undefined;
+    await Promise.race([started, ended]);
+    let fault: ShownReason | undefined;
+    for (const one of [...request.bases, request]) {
+      const { bundleId, payload, contents } = one.bundle;
+      since = systemClock.monotonic();
+      pulls.begin(contents, one === request ? onImage : () => undefined);
+      const isManual = payload.schedule === 'manual';
+      const reached = new Promise<ShownReason | undefined>((resolve) => {
+        onReport = (report) => {
+          const outcome = outcomeOf(report, { bundleId, isManual, failures: pulls.failures() });
+          if (outcome !== 'open') resolve(outcome.fault);
+        };
+      });
+      for (const volume of one.volumes) await daemon.media.load(volume, stop.signal);
+      daemon.engine.kick();
+      fault = (await Promise.race([reached, ended])) ?? undefined;
+      if (fault !== undefined) break;
+    }
     return { images: pulls.images(), durationMs: systemClock.monotonic() - since, fault };
   } finally {
     stop.abort();
     await running.catch(() => undefined);
   }
-}
-
-/** Waits for the report with the result. */
-function awaitVerdict(bundleId: string, isManual: boolean, pulls: PullWatch) {
-  let started: () => void = () => undefined;
-  let reach: (fault: ShownReason | undefined) => void = () => undefined;
-  const isStarted = new Promise<void>((resolve) => {
-    started = resolve;
-  });
-  const reached = new Promise<ShownReason | undefined>((resolve) => {
-    reach = resolve;
-  });
-  const look = (report: StatusReport): void => {
-    const outcome = outcomeOf(report, { bundleId, isManual, failures: pulls.failures() });
-    if (outcome !== 'open') reach(outcome.fault);
-  };
-  return { started: () => started(), isStarted, reached, look };
 }
 
 /** The result in a report: not decided yet, or ended with or without a fault. */
@@ -227,22 +228,23 @@ const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: 
 /** What there is to say is in the verdict. */
 const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** Watches the pulls of the images of `contents`. */
+/** Watches the pulls of the images of one bundle after the other. */
 class PullWatch {
-  private readonly layers: ReadonlyMap<string, readonly Layer[]>;
+  private layers: ReadonlyMap<string, readonly Layer[]> = new Map();
   private readonly pulledLayers = new Set<Digest>();
   private readonly pulled = new Map<string, RehearsedImage>();
   private readonly failed = new Map<string, number>();
 
-  /** `onImage` is called for each pull by digest. */
-  constructor(
-    contents: Contents,
-    private readonly clock: Clock,
-    private readonly onImage: (image: RehearsedImage) => void,
-  ) {
-    this.layers = new Map(
-      contents.images.map(({ reference, layers }) => [reference, layers.flatMap((at) => contents.layers[at] ?? [])]),
-    );
+  private onImage: (image: RehearsedImage) => void = () => undefined;
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Forgets the images of an earlier bundle. `onImage` is called for each pull by digest. */
+  begin({ images, layers }: Contents, onImage: (image: RehearsedImage) => void): void {
+    this.onImage = onImage;
+    this.pulled.clear();
+    this.failed.clear();
+    this.layers = new Map(images.map((image) => [image.reference, image.layers.flatMap((at) => layers[at] ?? [])]));
   }
 
   watch(runtime: RuntimeAdapter): RuntimeAdapter {

@@ -29,10 +29,15 @@ export interface ServedBundle {
   close(): Promise<void>;
 }
 
-export interface RehearsalRequest {
+export interface RehearsedBundle {
   /** Absolute paths of the bundle or of all its volumes. */
   readonly volumes: readonly string[];
   readonly bundle: VerifiedBundle;
+}
+
+export interface RehearsalRequest extends RehearsedBundle {
+  /** They are loaded first, in this order. */
+  readonly bases: readonly RehearsedBundle[];
   /**
    * The keys that must have signed it: the absolute path of a folder or of one key file. Undefined:
    * the signature is not checked.

@@ -36,6 +36,17 @@ export class UsageFaults {
   private readonly wrongValues = new Map<Option, string[]>();
   private readonly needed = new Map<Option, string | undefined>();
   private readonly left = new Set<Command>();
+  private place: string | undefined;
+
+  /** What `read` refuses is said of `place` and not of its option. */
+  within<T>(place: string, read: () => T): T {
+    this.place = place;
+    try {
+      return read();
+    } finally {
+      this.place = undefined;
+    }
+  }
 
   /** Makes an option required, unless the option with the attribute `other` is given. */
   unless(other: string, option: Option): Option {
@@ -55,16 +66,18 @@ export class UsageFaults {
       option.mandatory = false;
       const { parseArg } = option;
       if (parseArg === undefined) continue;
-      option.parseArg = (value, previous) => {
+      const parse: typeof parseArg = (value, previous) => {
         try {
           return parseArg.call(option, value, previous) as typeof previous;
         } catch (error) {
           if (!(error instanceof InvalidArgumentError)) throw error;
-          const fault = `option '${option.flags}' argument '${value}' is invalid. ${error.message}`;
+          const what = this.place === undefined ? `option '${option.flags}' argument` : `${this.place}:`;
+          const fault = `${what} '${value}' is invalid. ${error.message}`;
           this.wrongValues.set(option, [...(this.wrongValues.get(option) ?? []), fault.replace(/\.$/, '')]);
           return previous;
         }
       };
+      option.parseArg = Object.assign(parse, parseArg);
     }
     if (command.commands.length === 0) {
       command.hook('preAction', () => {

@@ -10,13 +10,26 @@ export function collected<T>(read: (text: string) => T) {
 
 export const collect = collected((text) => text);
 
+/** What a value is in a file: a number, or several texts that the command line joins by commas. */
+type Input = { readonly kind: 'number'; readonly least: number; readonly most: number } | { readonly kind: 'list' };
+
+/** Adds to a parser what {@link inputOf} returns. */
+export function withInput<Parser extends (text: string) => unknown>(input: Input, parser: Parser) {
+  return Object.assign(parser, { input });
+}
+
+/** Returns undefined for the parser of any other text. */
+export function inputOf(parser: object | undefined): Input | undefined {
+  return (parser as { readonly input?: Input } | undefined)?.input;
+}
+
 /** Reads a number from `least` to `most`, written as `form`. @throws InvalidArgumentError */
-export function numberOption(form: RegExp, must: string, least = 0, most = Number.POSITIVE_INFINITY) {
-  return (text: string): number => {
+export function numberOption(form: RegExp, must: string, least = 0, most = Number.MAX_SAFE_INTEGER) {
+  return withInput({ kind: 'number', least, most }, (text: string): number => {
     const number = form.test(text) ? Number(text) : Number.NaN;
     if (number >= least && number <= most) return number;
     throw new InvalidArgumentError(must);
-  };
+  });
 }
 
 /** @throws InvalidArgumentError */
@@ -25,6 +38,23 @@ export function textOption(isRight: (text: string) => boolean, must: string) {
     if (isRight(text)) return text;
     throw new InvalidArgumentError(must);
   };
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+};
+
+/** @throws InvalidArgumentError */
+export function sizeInBytes(text: string): number {
+  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|[MGT]i?B)?$/.exec(text) ?? [];
+  if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
+  return Math.floor(Number(number) * (UNITS[unit] ?? 1));
 }
 
 /** The value of `--threshold`. */

@@ -68,6 +68,20 @@ const rehearsed = v.strictObject({
   schemaVersion,
 });
 
+/**
+ * `fetchBytes` is absent if it comes from a file, and 0 if it is in the cache. `inBaseBytes` are
+ * left to the base.
+ */
+const planned = v.strictObject({
+  reference: text,
+  tags: texts,
+  platform: text,
+  layers: count,
+  sizeBytes: count,
+  fetchBytes: v.optional(count),
+  inBaseBytes: count,
+});
+
 /** `digest` is that of the index in the registry. */
 const linked = { reference: text, digest: text, bundleId: text, blobs: count };
 
@@ -84,11 +98,27 @@ export const FACTORY_DOCUMENTS = {
   }),
   'bundle-create': document({
     path: text,
-    volumes: v.optional(texts),
+    /** How many directories or images it is spread over. */
+    volumes: v.optional(count),
     bundleId: text,
     payload: signed,
     /** Digests of the sources that were given by a name, by that name. */
     resolved: v.record(text, text),
+  }),
+  /** With `--dry-run`. `signing` names files and commands as they are given. */
+  'bundle-create-plan': document({
+    path: text,
+    name: text,
+    version: text,
+    arch: text,
+    sequence: count,
+    images: v.array(planned),
+    artifacts: v.array(planned),
+    fetchBytes: count,
+    /** All files of the bundle, but for some kilobytes. */
+    bundleBytes: count,
+    signing: v.strictObject({ keys: texts, signers: texts }),
+    warnings: texts,
   }),
   'bundle-sign': document({ path: text, paths: texts, keyId: text, signatures: texts }),
   'bundle-inspect': document({
@@ -143,3 +173,16 @@ export const FACTORY_DOCUMENTS = {
   /** Each section with its settings, as in stickpin.toml. */
   'config-show': v.objectWithRest({ schemaVersion }, v.record(text, v.unknown())),
 };
+
+type Printed<T> = T extends readonly (infer One)[]
+  ? readonly Printed<One>[]
+  : T extends object
+    ? string extends keyof T
+      ? object
+      : { readonly [Name in keyof T as Exclude<Name, 'schemaVersion'>]: Printed<T[Name]> }
+    : T;
+
+/** The document of a command as its schema says, without its `schemaVersion`. */
+export type FactoryDocument<Name extends keyof typeof FACTORY_DOCUMENTS> = Printed<
+  v.InferInput<(typeof FACTORY_DOCUMENTS)[Name]>
+>;

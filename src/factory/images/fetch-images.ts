@@ -9,6 +9,7 @@ import {
   manifestsForPlatform,
   mediaTypes,
   parseIndex,
+  parseManifest,
 } from '../../bundle/format/oci-schema.ts';
 import {
   parseReferrers,
@@ -19,24 +20,32 @@ import {
 } from '../../bundle/format/referrers.ts';
 import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
-import { type RegistryAccess, WITHOUT_TLS } from '../../distribution/registry-client.ts';
+import type { RegistryAccess } from '../../distribution/registry-client.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, repositoryOf, withRegistry } from '../../domain/model/reference.ts';
-import { AppError, FaultList, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError, FaultList } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
-import { type Ended, measureWhile, runProgram } from '../run-program.ts';
+import { measureWhile } from '../run-program.ts';
 import { attachedTagsOf, excessOf, isChosen, partsOf, type ReferrerChoice } from './attached.ts';
+import type { ImageCache } from './image-cache.ts';
 import { withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME, withPlace } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
 import { RegistryReferrers } from './registry-referrers.ts';
+import { accessFlags, runSkopeo } from './skopeo.ts';
 
 interface FetchOptions {
   readonly referrers: ReferrerChoice;
   readonly access: RegistryAccess;
   readonly onProgress?: ProgressListener;
   readonly onNote?: (note: string) => void;
+  readonly cache?: ImageCache | undefined;
+  /**
+   * If it is given, no layers of registries are fetched. It gets how many bytes of each image, by
+   * its digest, a registry would send.
+   */
+  readonly unfetched?: Map<Digest, number> | undefined;
 }
 
 /**
@@ -58,7 +67,7 @@ export async function fetchImages(
   const fetches = images.flatMap(({ reference, source, origin }) =>
     source.kind === 'layout'
       ? []
-      : [{ name: formatReference(reference), location: source.location, arch, folder, access: options.access, origin }],
+      : [{ ...options, name: formatReference(reference), location: source.location, arch, folder, origin }],
   );
   const listenerAt = (at: number, image: string) => (bytes: number) =>
     options.onProgress?.({ kind: 'fetch', image, position: at + 1, total: fetches.length, bytes });
@@ -85,7 +94,8 @@ export async function fetchImages(
     if (options.referrers !== 'none' && source.location.startsWith('docker://')) {
       await withOrigin(image.origin, () => attached.fetch(fetch, image.reference.repository, subjects, signal));
     }
-    requests.push({ ...image, directory: folder, selector, isDisposable: true, place: source.location });
+    const isDisposable = options.unfetched === undefined;
+    requests.push({ ...image, directory: folder, selector, isDisposable, place: source.location });
   }
   if (fetched.length > 0) {
     const manifests = [...fetched, ...attached.entries()];
@@ -103,9 +113,9 @@ async function fetchIndexes(
   fetches: readonly Fetch[],
   onImage: (at: number, name: string) => void,
   signal: AbortSignal,
-): Promise<(FetchedIndex | undefined)[]> {
+): Promise<(Inspected | undefined)[]> {
   const faults = new FaultList();
-  const indexes: (FetchedIndex | undefined)[] = [];
+  const indexes: (Inspected | undefined)[] = [];
   for (const [at, fetch] of fetches.entries()) {
     if (!MAY_BE_INDEX.test(fetch.location)) {
       indexes.push(undefined);
@@ -131,42 +141,39 @@ const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
 const INCOMING = 'incoming';
 
-interface Fetch {
+interface Fetch extends FetchOptions {
   readonly name: string;
   readonly location: string;
   readonly arch: string;
   readonly folder: string;
-  readonly access: RegistryAccess;
   /** The place that names the image, for errors. */
   readonly origin?: string | undefined;
   /** A signature is not signed itself, so it could never satisfy a policy.json. */
   readonly isSignature?: true;
 }
 
-/** `subjects` may be signed: an index and its manifest. */
-interface FetchedImage {
-  readonly top: Descriptor;
-  readonly subjects: readonly Digest[];
-}
-
-async function fetchImage(fetch: Fetch, index: FetchedIndex | undefined, signal: AbortSignal): Promise<FetchedImage> {
-  const { name, location } = fetch;
+/** @returns also the digests that may be signed: those of an index and its manifests */
+async function fetchImage(fetch: Fetch, found: Inspected | undefined, signal: AbortSignal) {
+  const { name, location, unfetched } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
-  if (index === undefined) {
-    const found = await copyManifest(fetch, location, signal);
-    return { top: found, subjects: [found.digest] };
-  }
   // Only a registry answers a manifest by its digest; for other transports skopeo chooses one from
   // the index by platform.
   const isRegistry = location.startsWith('docker://');
-  for (const digest of isRegistry ? index.children : index.children.slice(0, 1)) {
+  const { top, children } = found ?? {};
+  if (top === undefined || children === undefined) {
+    const copied = await copyManifest(fetch, location, isRegistry ? top?.digest : undefined, signal);
+    return { top: copied, subjects: [copied.digest] };
+  }
+  for (const digest of isRegistry ? children : children.slice(0, 1)) {
     const from = isRegistry ? `docker://${repositoryIn(fetch)}@${digest}` : location;
-    const found = await copyManifest(fetch, from, signal);
-    if (found.digest === digest && (isRegistry || index.children.length === 1)) continue;
-    const message = `${name} from ${location}: skopeo takes only ${found.digest} from its index, and nodes choose from ${index.children.join(', ')}; give it as docker://, oci: or --archive`;
+    const copied = await copyManifest(fetch, from, isRegistry ? digest : undefined, signal);
+    if (copied.digest === digest && (isRegistry || children.length === 1)) continue;
+    const message = `${name} from ${location}: skopeo takes only ${copied.digest} from its index, and nodes choose from ${children.join(', ')}; give it as docker://, oci: or --archive`;
     throw bundleError('bundle/source', message);
   }
-  return { top: index.descriptor, subjects: [index.descriptor.digest, ...index.children] };
+  const missing = children.reduce((sum, digest) => sum + (unfetched?.get(digest) ?? 0), 0);
+  unfetched?.set(top.digest, missing);
+  return { top, subjects: [top.digest, ...children] };
 }
 
 function repositoryIn({ location }: Fetch): string {
@@ -256,7 +263,7 @@ class Attached {
     if (!isChosen(referralOf(of, found).artifactType, choice)) return undefined;
     const excess = excessOf(partsOf(of, found));
     if (excess !== undefined) throw bundleError('bundle/source', `${location}: ${excess}`);
-    return copyManifest({ ...fetch, isSignature: true }, location, signal);
+    return copyManifest({ ...fetch, isSignature: true }, location, undefined, signal);
   }
 
   private async referrersOf(
@@ -282,6 +289,12 @@ class Attached {
   }
 }
 
+/** The manifest or, with `--config`, the config of an image. */
+function inspectRaw({ name, location, access }: Fetch, from: string, signal: AbortSignal, ...more: '--config'[]) {
+  const args = ['inspect', ...accessFlags(access, 'inspect'), '--raw', ...more, from];
+  return runSkopeo(args, `${name} from ${location}`, signal);
+}
+
 /** Registries report a missing tag in these words; skopeo 1.9 exits with 1 for every error. */
 const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
 
@@ -299,43 +312,51 @@ async function inspectIfThere(
   }
 }
 
-interface FetchedIndex {
-  readonly descriptor: Descriptor;
-  readonly children: readonly Digest[];
+interface Inspected {
+  readonly top: Descriptor;
+  /** The manifests of an index that runtimes choose; absent for a manifest. */
+  readonly children?: readonly Digest[];
 }
 
-/** Returns undefined for a manifest. Skopeo alone would copy the manifest and drop the index. */
-async function fetchIndex(fetch: Fetch, signal: AbortSignal): Promise<FetchedIndex | undefined> {
-  const { name, location, arch, folder, access } = fetch;
-  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
-  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
+/** Keeps an index, since skopeo alone would copy a manifest and drop the index. */
+async function fetchIndex(fetch: Fetch, signal: AbortSignal): Promise<Inspected> {
+  const { name, location, arch, folder } = fetch;
+  const bytes = await inspectRaw(fetch, location, signal);
   const mediaType = mediaTypeOf(bytes, name);
-  if (!indexMediaTypes.has(mediaType)) return undefined;
+  if (!indexMediaTypes.has(mediaType)) return { top: { mediaType, digest: digestOf(bytes), size: bytes.length } };
   const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
   const readIndex = (entry: Descriptor) => fetchInner(fetch, entry, signal);
   const children = (await manifestsForPlatform(index, arch, name, readIndex)).map(({ digest }) => digest);
-  return { descriptor: await keepDocument(folder, bytes, mediaType), children };
+  return { top: await keepDocument(folder, bytes, mediaType), children };
 }
 
 /** An index in an index: only a registry answers it by its digest. */
 async function fetchInner(fetch: Fetch, { digest, mediaType }: Descriptor, signal: AbortSignal) {
-  const { name, location, folder, access } = fetch;
+  const { name, location, folder } = fetch;
   if (!location.startsWith('docker://')) {
     const message = `${name} from ${location}: skopeo does not read the index ${digest} in its index; give it as docker://, oci: or --archive`;
     throw bundleError('bundle/source', message);
   }
-  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', `docker://${repositoryIn(fetch)}@${digest}`];
-  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
+  const bytes = await inspectRaw(fetch, `docker://${repositoryIn(fetch)}@${digest}`, signal);
   await keepDocument(folder, bytes, mediaType);
   return parseIndex(bytes, `index ${digest} of ${name}`, 'bundle/source');
 }
 
-/** The `dir:` transport keeps Docker's schema 2; for an OCI layout skopeo would rewrite it. */
+/**
+ * The `dir:` transport keeps Docker's schema 2; for an OCI layout skopeo would rewrite it.
+ *
+ * @param digest that of the manifest, if it is an image of a registry and known
+ */
 async function copyManifest(
-  { name, arch, folder, access, isSignature }: Fetch,
+  fetch: Fetch,
   location: string,
+  digest: Digest | undefined,
   signal: AbortSignal,
 ): Promise<Descriptor> {
+  const { name, arch, folder, access, isSignature, cache, unfetched } = fetch;
+  if (digest !== undefined && unfetched !== undefined) return copyDocuments(fetch, location, digest, signal);
+  const cached = digest && (await cache?.take(location, digest, folder, signal));
+  if (cached) return keepDocument(folder, cached, mediaTypeOf(cached, name));
   const incoming = join(folder, INCOMING);
   const platform = ['--override-os', 'linux', '--override-arch', arch];
   const policy = isSignature ? ['--insecure-policy'] : [];
@@ -348,6 +369,19 @@ async function copyManifest(
   }
   const bytes = await readFile(join(incoming, 'manifest.json'));
   await rm(incoming, { recursive: true });
+  if (digest !== undefined) await cache?.put(location, bytes, folder);
+  return keepDocument(folder, bytes, mediaTypeOf(bytes, name));
+}
+
+/** Fetches manifest and config without the layers, for a plan. */
+async function copyDocuments(fetch: Fetch, location: string, digest: Digest, signal: AbortSignal): Promise<Descriptor> {
+  const { name, folder, cache, unfetched } = fetch;
+  const from = `docker://${repositoryIn(fetch)}@${digest}`;
+  const bytes = await inspectRaw(fetch, from, signal);
+  const { config, layers } = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
+  await writeFile(layoutBlobPath(folder, config.digest), await inspectRaw(fetch, from, signal, '--config'));
+  const isCached = (await cache?.find(location, digest)) !== undefined;
+  unfetched?.set(digest, isCached ? 0 : layers.reduce((sum, { size }) => sum + size, config.size));
   return keepDocument(folder, bytes, mediaTypeOf(bytes, name));
 }
 
@@ -363,58 +397,6 @@ const typed = v.looseObject({ mediaType: v.exactOptional(v.string()), manifests:
 function mediaTypeOf(bytes: Buffer, name: string): string {
   const { mediaType, manifests } = parseJson(bytes, typed, `manifest of ${name}`, 'bundle/source');
   return mediaType ?? (manifests === undefined ? mediaTypes.ociManifest : mediaTypes.ociIndex);
-}
-
-/** skopeo-inspect(1), skopeo-copy(1). */
-function accessFlags({ authfile, tlsVerify, retries }: RegistryAccess, command: 'inspect' | 'copy'): string[] {
-  const tls = command === 'copy' ? '--src-tls-verify' : '--tls-verify';
-  return [
-    ...(authfile === undefined ? [] : ['--authfile', authfile]),
-    ...(tlsVerify === undefined ? [] : [`${tls}=${tlsVerify}`]),
-    ...(retries === undefined ? [] : ['--retry-times', `${retries}`]),
-  ];
-}
-
-/**
- * An abort kills it. `what`: the image. @returns its stdout, at most 4 MiB
- *
- * @throws AppError `bundle/skopeo` with skopeo's last line, or another way to give the image
- */
-export async function runSkopeo(args: readonly string[], what: string, signal: AbortSignal): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let sizeBytes = 0;
-  const onOutput = (chunk: Buffer, kill: () => void) => {
-    sizeBytes += chunk.length;
-    if (sizeBytes <= limits.manifestBytes) chunks.push(chunk);
-    else kill();
-  };
-  const ended = await runProgram('skopeo', args, onOutput, signal);
-  if (ended.kind === 'exit' && ended.code === 0) return Buffer.concat(chunks);
-  const cause = ended.kind === 'error' ? ended.error : undefined;
-  throw bundleError('bundle/skopeo', `${what} can't be fetched: ${reasonFor(ended)}`, { cause });
-}
-
-const REPACKED =
-  'this storage keeps layers unpacked, so the image would get another digest; take it from its registry, or from an archive that was copied from the registry';
-
-function reasonFor(ended: Ended): string {
-  if (ended.kind === 'exit') {
-    const message = lastMessage(ended.errors) || `skopeo ended with ${ended.code}`;
-    if (/server gave HTTP response to HTTPS client/.test(message)) return `the registry has no TLS: ${WITHOUT_TLS}`;
-    return /preserve digests/.test(message) ? `${message}: ${REPACKED}` : message;
-  }
-  return systemCodeOf(ended.error) === 'ENOENT'
-    ? 'skopeo is not installed; install it, or give the image as oci:DIR:TAG'
-    : reasonOf(ended.error);
-}
-
-/** skopeo logs `time="…" level=fatal msg="…"`; only the message helps an operator. */
-function lastMessage(stderr: string): string {
-  const line = stderr.trim().split('\n').at(-1) ?? '';
-  const message = / msg="((?:[^"\\]|\\.)*)"$/.exec(line)?.[1];
-  return message === undefined
-    ? line
-    : message.replace(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? ' ' : escaped));
 }
 
 /** A missing folder counts as 0. */

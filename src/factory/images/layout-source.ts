@@ -102,7 +102,8 @@ export async function readLayoutDocument(
   throw bundleError('bundle/source', message);
 }
 
-async function readLimited(path: string, maxBytes: number, signal: AbortSignal, what = path): Promise<Buffer> {
+/** @throws AppError `bundle/source` when it is larger, no file, or unreadable */
+export async function readLimited(path: string, maxBytes: number, signal: AbortSignal, what = path): Promise<Buffer> {
   try {
     const size = await sizeOfFile({ path, what });
     if (size > maxBytes) throw bundleError('bundle/source', `${what} has ${size} bytes, and ${maxBytes} are allowed`);

@@ -34,8 +34,8 @@ function carriedBy(images: readonly Image[]): Carried {
   const tags = new Map<string, string[]>();
   for (const { reference, tags: names } of images) {
     const repository = repositoryOf(reference);
-    const own = names.map((name) => name.slice(name.lastIndexOf(':') + 1));
-    tags.set(repository, [...(tags.get(repository) ?? []), ...own]);
+    const short = names.map((name) => name.slice(name.lastIndexOf(':') + 1));
+    tags.set(repository, [...(tags.get(repository) ?? []), ...short]);
   }
   return { names: new Set(images.flatMap(({ reference, tags: names }) => [reference, ...names])), tags };
 }

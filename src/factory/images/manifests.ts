@@ -34,9 +34,9 @@ export async function readManifests(directory: string, signal: AbortSignal): Pro
   const images: ManifestImage[] = [];
   const notes = kustomizeNotes(kustomized);
   for (const file of files) {
-    const { documents, notes: own } = parseManifest(await readManifestText(file, signal), file, true);
+    const { documents, notes: fileNotes } = parseManifest(await readManifestText(file, signal), file, true);
     for (const image of imagesIn(documents, file)) images.push(image);
-    notes.push(...own);
+    notes.push(...fileNotes);
   }
   return { images, notes };
 }

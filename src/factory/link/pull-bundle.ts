@@ -77,8 +77,8 @@ export async function pullBundle(options: PullOptions, signal: AbortSignal): Pro
         const which = `${faulty.length} of ${blobs.size} blobs, for example ${faulty[0].digest}`;
         throw bundleError('bundle/absent', `${link.name} lacks ${which}: push the bundle again`);
       }
-      const left = new Set(missing.map(({ digest }) => digest));
-      const wanted = [...blobs].filter(([digest]) => !left.has(digest));
+      const absent = new Set(missing.map(({ digest }) => digest));
+      const wanted = [...blobs].filter(([digest]) => !absent.has(digest));
       const totalBytes = wanted.reduce((sum, [digest, size]) => sum + (pulled.has(digest) ? 0 : size), 0);
       await checkSpace(dirname(resolve(path)), totalBytes - (await pulled.partBytes()));
       const onBytes = countBytes('pull', totalBytes, onProgress);

@@ -96,8 +96,8 @@ async function planOf(reader: BundleReader, read: UntrustedBundle, signal: Abort
   const files = await filesOf(reader, read, signal);
   const blobs = new Map<Digest, number>([[digestOf(emptyConfig.bytes), emptyConfig.bytes.length]]);
   for (const { parts } of manifests) for (const { digest, size } of parts) blobs.set(digest, size);
-  const own = new Set(manifests.map(({ of }) => of.digest));
-  const others = [...read.blobs].filter(([digest]) => !blobs.has(digest) && !own.has(digest));
+  const pushed = new Set(manifests.map(({ of }) => of.digest));
+  const others = [...read.blobs].filter(([digest]) => !blobs.has(digest) && !pushed.has(digest));
   const layers = [
     ...files.map(({ mediaType, name, bytes }) => {
       const annotations = { 'org.opencontainers.image.title': name };
@@ -198,8 +198,8 @@ class Push {
         throw this.link.fault(`it has ${found} bytes of ${digest}, which has ${size}: remove that blob there`);
       }
       if (found !== undefined) return;
-      const own = documents.get(digest)?.length ?? (await this.reader.sizeOf(digest, stopped));
-      if (own === size) lacking.push([digest, size]);
+      const sizeHere = documents.get(digest)?.length ?? (await this.reader.sizeOf(digest, stopped));
+      if (sizeHere === size) lacking.push([digest, size]);
       else nowhere.push(digest);
     });
     const [first] = nowhere;

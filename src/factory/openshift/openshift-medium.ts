@@ -86,8 +86,8 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   const root = await findStorage(medium.folder, path);
   const storage = await readRegistryStorage(root, signal);
   const env = await readReleaseEnv(root, medium.folder);
-  const said = env.version ?? LABEL.exec(medium.label)?.[1];
-  const release = await chooseRelease(storage, { ...request, said });
+  const statedVersion = env.version ?? LABEL.exec(medium.label)?.[1];
+  const release = await chooseRelease(storage, { ...request, statedVersion });
   const reference = { ...nameOf(request.reference, env.image, release), digest: release.digest };
   const directory = join(folder, 'layout');
   await checkStoredImage(storage, release.digest, release.arch, `the release image on ${path}`);
@@ -224,13 +224,13 @@ interface Candidate {
 
 async function chooseRelease(
   storage: RegistryStorage,
-  { path, version, arch, said }: OpenshiftRequest & { readonly said: string | undefined },
+  { path, version, arch, statedVersion }: OpenshiftRequest & { readonly statedVersion: string | undefined },
 ): Promise<Candidate> {
   const stores = storage.repositories.filter(({ name }) => basename(name) === 'release-images');
   const candidates: Candidate[] = [];
   for (const store of stores) {
     for (const [digest, tag] of releasesIn(store)) {
-      candidates.push(await describe(storage, { digest, tag }, { path, version, arch, said }));
+      candidates.push(await describe(storage, { digest, tag }, { path, version, arch, statedVersion }));
     }
   }
   const fitting = candidates.filter((one) => version === undefined || one.version === version);
@@ -250,10 +250,10 @@ async function chooseRelease(
 
 /** Tagged ones once each; those without a tag only if none has one. */
 function releasesIn({ tags, revisions }: StoredRepository): Map<Digest, string | undefined> {
-  const own = [...tags].filter(([tag]) => !isAttachedTag(tag));
-  if (own.length === 0) return new Map([...revisions].map((digest) => [digest, undefined]));
+  const imageTags = [...tags].filter(([tag]) => !isAttachedTag(tag));
+  if (imageTags.length === 0) return new Map([...revisions].map((digest) => [digest, undefined]));
   const found = new Map<Digest, string | undefined>();
-  for (const [tag, digest] of own) {
+  for (const [tag, digest] of imageTags) {
     // A tag that is only the digest has no name.
     const name = digest.endsWith(tag) ? undefined : tag;
     found.set(digest, found.get(digest) ?? name);
@@ -273,7 +273,7 @@ async function describe(
     readonly path: string;
     readonly version: string | undefined;
     readonly arch: string | undefined;
-    readonly said: string | undefined;
+    readonly statedVersion: string | undefined;
   },
 ): Promise<Candidate> {
   const what = `the release image on ${request.path}`;
@@ -286,11 +286,11 @@ async function describe(
   const manifest = document.kind === 'manifest' ? document : await checkStoredImage(storage, digest, arch ?? '', what);
   const bytes = await readStoredBytes(storage, manifest.config.digest, what);
   const config = parseJson(bytes, releaseConfig, `config of ${what}`, 'bundle/source');
-  const version = config.config?.Labels?.['io.openshift.release'] ?? request.said ?? request.version;
-  const own = arch ?? config.architecture;
+  const version = config.config?.Labels?.['io.openshift.release'] ?? request.statedVersion ?? request.version;
+  const platform = arch ?? config.architecture;
   if (version === undefined) throw unknown('version', what, '4.13.7');
-  if (own === undefined) throw unknown('arch', what, 'amd64');
-  return { digest, tag, version, arch: own };
+  if (platform === undefined) throw unknown('arch', what, 'amd64');
+  return { digest, tag, version, arch: platform };
 }
 
 /** The name on nodes: as requested, as in `release.env`, or as published. */
@@ -298,9 +298,9 @@ function nameOf(request: Reference | undefined, image: string | undefined, { dig
   if (request !== undefined) return request;
   const published = parseReference(tag === undefined ? PUBLISHED : `${PUBLISHED}:${tag}`);
   if (image === undefined) return published;
-  const said = parseReference(image);
-  if (said.digest === undefined || said.digest === digest) return said;
-  const message = `release.env names ${formatReference(said)}, and the medium has ${digest}: it is not complete, or altered`;
+  const named = parseReference(image);
+  if (named.digest === undefined || named.digest === digest) return named;
+  const message = `release.env names ${formatReference(named)}, and the medium has ${digest}: it is not complete, or altered`;
   throw bundleError('bundle/source', message);
 }
 

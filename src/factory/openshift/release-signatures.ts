@@ -139,12 +139,12 @@ export async function attachSignatures(
   signal: AbortSignal,
 ): Promise<{ readonly attachments: readonly AttachmentRequest[]; readonly notes: readonly string[] }> {
   const fitting = found.filter(({ hex }) => hex === undefined || hex === hexOf(digest));
-  const own = [...new Map(fitting.map((one) => [one.message.toString('base64'), one])).values()];
+  const unique = [...new Map(fitting.map((one) => [one.message.toString('base64'), one])).values()];
   const image = `the release image ${digest}`;
-  if (own.length > MAX_SIGNATURES) {
-    throw bundleError('bundle/source', `${image} has ${own.length} signatures, and ${MAX_SIGNATURES} are allowed`);
+  if (unique.length > MAX_SIGNATURES) {
+    throw bundleError('bundle/source', `${image} has ${unique.length} signatures, and ${MAX_SIGNATURES} are allowed`);
   }
-  if (own.length === 0) {
+  if (unique.length === 0) {
     if (!isRequired) {
       const notes = lack === undefined ? [] : [`there is no signature of ${image} (${lack}): ${WITHOUT}`];
       return { attachments: [], notes };
@@ -155,8 +155,8 @@ export async function attachSignatures(
   await mkdir(folder, { recursive: true });
   const { good, notes } =
     key === undefined
-      ? { good: own, notes: [`signatures of ${image} are carried, but were not checked: give --release-key`] }
-      : await goodOnes(own, { digest, key, folder }, signal);
+      ? { good: unique, notes: [`signatures of ${image} are carried, but were not checked: give --release-key`] }
+      : await goodOnes(unique, { digest, key, folder }, signal);
   const path = join(folder, RELEASE_SIGNATURES.name);
   await writeFile(path, configMapOf(good, digest));
   return { attachments: [{ path, ...RELEASE_SIGNATURES }], notes };

@@ -120,6 +120,20 @@ async function buildBeside<T>(
   }
 }
 
+/** Gives `act` a hidden folder beside `target`, and removes it. @throws errors of `act` */
+export async function inFolderBeside<T>(target: string, act: (folder: string) => Promise<T>): Promise<T> {
+  const path = resolve(target);
+  const made = await mkdir(dirname(path), { recursive: true });
+  const folder = await mkdtemp(await stagingPrefix(path));
+  try {
+    await removeStale(path);
+    return await act(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+    if (made !== undefined) await removeEmpty(dirname(path), made);
+  }
+}
+
 async function removeEmpty(from: string, to: string): Promise<void> {
   for (let path = from; path.length >= to.length; path = dirname(path)) {
     if (!(await succeeds(rmdir(path)))) return;
@@ -219,7 +233,7 @@ export async function stagingPrefix(path: string): Promise<string> {
  * @param heir an empty folder that becomes the first one
  * @throws AppError `bundle/target` when another process is writing it; system errors
  */
-export async function removeStale(path: string, heir?: string): Promise<void> {
+async function removeStale(path: string, heir?: string): Promise<void> {
   const folder = dirname(path);
   const me = await thisProcess();
   const left: string[] = [];

@@ -103,10 +103,10 @@ class Output<Built extends BuiltTree> {
   /** Removes its source. @returns its path */
   private async imageOf(medium: string, image: string, filesystem: StickFilesystem, { bundleId }: Built) {
     const { created, volumeBytes } = this.options;
-    const own = await ownMedium(medium, created);
+    const files = await ownMedium(medium, created);
     const limit = volumeBytes === undefined ? {} : { maxBytes: volumeBytes };
     const options = { filesystem, created, seed: bundleId, ...limit, onProgress: listenerOf(this.options) };
-    await makeImage(own, image, options, this.signal);
+    await makeImage(files, image, options, this.signal);
     await rm(medium, { recursive: true });
     return image;
   }

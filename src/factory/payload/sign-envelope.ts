@@ -267,8 +267,8 @@ const TOKEN_FAULTS: readonly (readonly [RegExp, string])[] = [
 ];
 
 function endOf(code: number | null, killedBy: string | null, output: Buffer, errors: string): Outcome {
-  const said = errors.trim().split('\n').at(-1) ?? '';
-  const [, advice = said] = TOKEN_FAULTS.find(([pattern]) => pattern.test(errors)) ?? [];
+  const lastLine = errors.trim().split('\n').at(-1) ?? '';
+  const [, advice = lastLine] = TOKEN_FAULTS.find(([pattern]) => pattern.test(errors)) ?? [];
   const last = advice === '' ? '' : `: ${advice}`;
   if (code !== 0) return { kind: 'failed', why: `ended with ${killedBy ?? `exit code ${code}`}${last}` };
   if (output.length === 0) return { kind: 'failed', why: `wrote nothing to its standard output${last}` };

@@ -65,8 +65,8 @@ function isArtifact(one: PlannedImage | PlannedArtifact): one is PlannedArtifact
 }
 
 function annotationsOf(lines: readonly string[]): Readonly<Record<string, string>> {
-  const rest = lines.length - MAX_LINES;
-  const shown = rest > 0 ? [...lines.slice(0, MAX_LINES - 1), `… and ${rest + 1} more`] : lines;
+  const unlisted = lines.length - MAX_LINES;
+  const shown = unlisted > 0 ? [...lines.slice(0, MAX_LINES - 1), `… and ${unlisted + 1} more`] : lines;
   return Object.fromEntries(
     shown.map((line, at) => [`${VERIFIED_ANNOTATION}.${at + 1}`, clip(oneLine(line), limits.textLength)]),
   );

@@ -95,6 +95,11 @@ describe.runIf(have('skopeo', program('zstd', 'apt-get install zstd')))(PAGE, ()
     for (const arch of ['amd64', 'arm64']) expect(output).toContain(`for ${arch} is in shop-both-${arch}: 1 image,`);
   });
 
+  it('takes the options from a file, first to try them', async () => {
+    const output = await runSection('### Keep the options in a file');
+    expect(output).toMatch(/Nothing was written\.\n(?:.*\n)*shop 1\.4\.1 for amd64 is in shop-file: 1 image,/);
+  });
+
   it('takes what opm renders of an operator', async () => {
     renderOperator();
     const output = await runSection('## Take an operator');

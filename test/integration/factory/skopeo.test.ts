@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CreatedBundle, createBundle } from '../../../src/factory/create-bundle.ts';
-import { runSkopeo } from '../../../src/factory/images/fetch-images.ts';
+import { runSkopeo } from '../../../src/factory/images/skopeo.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';

@@ -49,7 +49,7 @@ export async function runBlocks(
   const path = [programs, process.env.PATH].join(delimiter);
   const { stdout } = await execute('/bin/bash', ['-euo', 'pipefail', '-c', blocks.join('\n')], {
     cwd: directory,
-    env: { ...process.env, ...env, PATH: path },
+    env: { ...process.env, XDG_CACHE_HOME: join(directory, '.cache'), ...env, PATH: path },
     maxBuffer: 16 * 1024 * 1024,
   });
   return stdout;

@@ -106,7 +106,7 @@ describe('what commands print for programs', () => {
     for (const { name, $id, $schema, title } of schemas) {
       expect($schema).toBe('https://json-schema.org/draft/2020-12/schema');
       expect($id).toBe(`urn:stickpin:json:${name.replace('.schema.json', '')}:1`);
-      expect(title).toMatch(/--json$/);
+      expect(title).toMatch(name === 'bundle-config.schema.json' ? /--config$/ : /--json$/);
     }
     const status = schemas.find(({ name }) => name === 'status.schema.json');
     const own = ['schemaVersion', 'writtenAt', 'bootId'];

@@ -5,15 +5,18 @@ import { architectures } from '../../../bundle/format/schema.ts';
 import { parseImageRequest } from '../../../bundle/image-request.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { STICK_FILESYSTEMS, type StickFilesystem } from '../../../domain/model/machine.ts';
+import type { CreatedBundle } from '../../../factory/create-bundle.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import { FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext, UsageFaults } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
-import { collect, numberOption } from '../../context/option-values.ts';
+import { collect, numberOption, sizeInBytes, withInput } from '../../context/option-values.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText, printStderrLine, printWarning, wrapLines } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
+import { takeConfig } from './config-file.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import {
@@ -26,14 +29,10 @@ import {
   takeMirror,
   withBundleName,
 } from './openshift-options.ts';
+import { planDocument, planText } from './plan.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions
-  extends ReleaseOptions,
-    ImageOptions,
-    SignatureOptions,
-    SigningOptions,
-    Omit<NameOptions, 'arch'> {
+interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SignatureOptions, SigningOptions, NameOptions {
   /** Each once. */
   readonly arch?: readonly string[];
   readonly sequence: number;
@@ -44,6 +43,8 @@ interface BundleCreateOptions
   readonly allowLargeBlobs?: true;
   readonly filesystem?: StickFilesystem;
   readonly base?: string;
+  readonly config?: string;
+  readonly dryRun?: true;
   readonly json?: true;
 }
 
@@ -62,7 +63,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
           'architecture of the nodes, also as x86_64 or aarch64; required; amd64,arm64 makes a bundle for each, OUT-amd64 and OUT-arm64',
         )
           .choices(architectures)
-          .argParser(architecturesOf),
+          .argParser(withInput({ kind: 'list' }, architecturesOf)),
       ),
     )
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
@@ -89,12 +90,24 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
     .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
   addReleaseOptions(addSigningOptions(command.optionsGroup('Sign:'), 'several').optionsGroup('Rules:'))
     .optionsGroup('')
+    .option(
+      '--config <file>',
+      'a YAML or JSON file with these options, as {name: shop, imagesFrom: [chart.yaml]}; an option of the command line counts instead of that of the file, and adds to it if it may be repeated; paths count from the folder of the file',
+    )
+    .option(
+      '--dry-run',
+      'write nothing: print what would be fetched and made, by the manifests of the images; needs no key',
+    )
     .option('--json', 'print as JSON')
     .action(async (options: BundleCreateOptions) => {
+      if (options.config !== undefined) await takeConfig(options.config, command, usage, context.signal);
       await takeMirror(command);
       const asked = await readRequest(options, command, usage, context);
       await makeEach(options, context, (part) =>
-        withBundleName(part, context, (found) => create(part, completed(asked, found, part.out), context)),
+        withBundleName(part, context, (found) => {
+          const request = completed(asked, found, part.out);
+          return options.dryRun ? plan(part, request, context) : create(part, request, context);
+        }),
       );
     });
   usage.leaveTo(command);
@@ -128,7 +141,7 @@ function completed(asked: Request, { onMedium = [], others = [], ...found }: Bun
 }
 
 /** The flags for one bundle. */
-type Part = Omit<BundleCreateOptions, 'arch'> & NameOptions;
+type Part = Omit<BundleCreateOptions, 'arch'> & { readonly arch?: string };
 
 function partsOf({ arch, ...options }: BundleCreateOptions): Part[] {
   const [only, ...others] = arch ?? [];
@@ -153,7 +166,7 @@ async function makeEach(
   try {
     for (const part of partsOf(options)) made.push({ out: part.out, text: await make(part) });
   } catch (error) {
-    for (const { out } of made) await rm(out, { recursive: true, force: true });
+    for (const { out } of options.dryRun ? [] : made) await rm(out, { recursive: true, force: true });
     throw error;
   }
   for (const { text } of made) stdout(text);
@@ -211,14 +224,18 @@ async function readRequest(
     if (faults.isEmpty || arch === (options.arch?.[0] ?? arch))
       await faults.of(() => checkOptions({ ...checked, arch, out }));
   }
-  const keys = await faults.of(() => readSigningKeys(options, context, faults.isEmpty));
+  const keys = options.dryRun ? [] : await faults.of(() => readSigningKeys(options, context, faults.isEmpty));
   faults.throwAny(usage.of(command).length > 0 ? "; see 'stickpin bundle create --help'" : '');
   return { ...request, keys: keys ?? [] };
 }
 
-/** @returns what is to be printed */
-async function create(options: Part, request: CreateOptions, context: CommandContext): Promise<string> {
-  const { createBundle } = await import('../../../factory/create-bundle.ts');
+/** Shows progress and warnings while `act` works. */
+async function watched<Made extends Pick<CreatedBundle, 'resolved' | 'warnings'>>(
+  { json }: Part,
+  request: CreateOptions,
+  context: CommandContext,
+  act: (request: CreateOptions) => Promise<Made>,
+): Promise<Made> {
   const { onProgress, clear } = createProgressPrinter(context);
   const printed = new Set<string>();
   const onWarning = (warning: string) => {
@@ -226,13 +243,28 @@ async function create(options: Part, request: CreateOptions, context: CommandCon
     printed.add(warning);
     printWarning(warning, context);
   };
-  const watched = { ...request, onWarning, ...(!options.json && { onProgress }) };
-  const made = await createBundle(watched, context.signal).finally(clear);
-  const { payload, bundleId, path, resolved, volumes, warnings } = made;
-  if (!options.json) for (const [name, digest] of resolved) printStderrLine(`${name} is ${digest}`, undefined, context);
-  for (const warning of warnings) if (!printed.has(warning)) printWarning(warning, context);
+  const made = await act({ ...request, onWarning, ...(!json && { onProgress }) }).finally(clear);
+  if (!json) for (const [name, digest] of made.resolved) printStderrLine(`${name} is ${digest}`, undefined, context);
+  for (const warning of made.warnings) if (!printed.has(warning)) printWarning(warning, context);
+  return made;
+}
+
+/** @returns what is to be printed */
+async function plan(options: Part, request: CreateOptions, context: CommandContext): Promise<string> {
+  const { planBundle } = await import('../../../factory/create-bundle.ts');
+  const found = await watched(options, request, context, (asked) => planBundle(asked, context.signal));
+  const document = planDocument(found, request, options);
+  return options.json ? jsonText(document) : planText(document, context);
+}
+
+/** @returns what is to be printed */
+async function create(options: Part, request: CreateOptions, context: CommandContext): Promise<string> {
+  const { createBundle } = await import('../../../factory/create-bundle.ts');
+  const made = await watched(options, request, context, (asked) => createBundle(asked, context.signal));
+  const { payload, bundleId, path, resolved, volumes } = made;
   if (options.key.length + options.signer.length === 0) printWarning(unsignedWarning(path, options), context);
-  if (options.json) return jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) });
+  const document = { path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) };
+  if (options.json) return jsonText(document satisfies FactoryDocument<'bundle-create'>);
   const { images, blobs, sizeBytes } = payload.totals;
   const text = `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes, options)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`;
   return wrapLines(text, context.columns, 4);
@@ -293,19 +325,3 @@ function architecturesOf(text: string): string[] {
 }
 
 const wholeNumber = numberOption(/^[0-9]{1,15}$/, 'It must be a whole number of at most 15 digits.');
-
-const UNITS: Readonly<Record<string, number>> = {
-  B: 1,
-  MB: 1e6,
-  GB: 1e9,
-  TB: 1e12,
-  MiB: 1024 ** 2,
-  GiB: 1024 ** 3,
-  TiB: 1024 ** 4,
-};
-
-function sizeInBytes(text: string): number {
-  const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|[MGT]i?B)?$/.exec(text) ?? [];
-  if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
-  return Math.floor(Number(number) * (UNITS[unit] ?? 1));
-}

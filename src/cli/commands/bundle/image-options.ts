@@ -1,3 +1,4 @@
+import { isAbsolute, join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { type ImageRequest, parseImageRequest } from '../../../bundle/image-request.ts';
@@ -9,7 +10,7 @@ import type { NamePattern } from '../../../factory/images/name-pattern.ts';
 import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { collect, collected, textOption } from '../../context/option-values.ts';
+import { collect, collected, sizeInBytes, textOption } from '../../context/option-values.ts';
 import { accessOf, addRegistryOptions, type RegistryOptions } from '../../context/registry-options.ts';
 import { printWarning } from '../../output/text.ts';
 
@@ -28,6 +29,9 @@ export interface ImageOptions extends RegistryOptions {
   readonly withoutSignatures?: true;
   readonly verifyImages?: string;
   readonly strict?: true;
+  /** False with `--no-cache`. */
+  readonly cache?: string | false;
+  readonly cacheSize: number;
 }
 
 /** All of {@link ImageOptions} but `--strict`. */
@@ -91,7 +95,21 @@ export function addImageOptions(command: Command): Command {
       [],
     );
   const all = addReferrerOptions(whole.optionsGroup('Signatures and documents of images:'));
-  return addRegistryOptions(all.optionsGroup('Registries:'));
+  return addCacheOptions(addRegistryOptions(all.optionsGroup('Registries:')));
+}
+
+function addCacheOptions(command: Command): Command {
+  return command
+    .option(
+      '--cache <dir>',
+      'keep images of registries in this folder, so that the next try fetches only the others (default: stickpin in $XDG_CACHE_HOME or ~/.cache)',
+    )
+    .option('--no-cache', 'fetch every image, and keep none')
+    .addOption(
+      new Option('--cache-size <size>', 'remove from the cache what was not used for longest beyond this size')
+        .argParser(sizeInBytes)
+        .default(DEFAULT_CACHE_BYTES, '50GB'),
+    );
 }
 
 function addReferrerOptions(command: Command): Command {
@@ -115,26 +133,7 @@ function addReferrerOptions(command: Command): Command {
  * Warnings go to stderr. An option that can't be read is left out, and its reason added to
  * `faults`: `bundle/option`, `bundle/source`, and with `--strict` `bundle/warnings`.
  */
-export async function readImageOptions(
-  options: ImageOptions,
-  faults: FaultList,
-  context: CommandContext,
-): Promise<
-  Pick<
-    CreateOptions,
-    | 'images'
-    | 'artifacts'
-    | 'used'
-    | 'notes'
-    | 'archives'
-    | 'archiveChoice'
-    | 'shortNames'
-    | 'release'
-    | 'referrers'
-    | 'access'
-    | 'imagePolicy'
-  >
-> {
+export async function readImageOptions(options: ImageOptions, faults: FaultList, context: CommandContext) {
   const { readImagePolicy } = await import('../../../factory/verify/policy-file.ts');
   const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
@@ -165,7 +164,18 @@ export async function readImageOptions(
     ...(options.artifact.length > 0 && { artifacts: options.artifact }),
     referrers: options.withoutSignatures ? 'none' : options.referrers,
     access: accessOf(options),
+    ...defined({ cache: cacheOf(options, context) }),
   };
+}
+
+const DEFAULT_CACHE_BYTES = 50e9;
+
+/** Undefined also for a user without a home. */
+function cacheOf({ cache, cacheSize }: ImageOptions, { env }: CommandContext): CreateOptions['cache'] {
+  const { XDG_CACHE_HOME: caches = '', HOME: home = '' } = env;
+  const parent = isAbsolute(caches) ? caches : isAbsolute(home) ? join(home, '.cache') : undefined;
+  const directory = cache ?? (parent === undefined ? undefined : join(parent, 'stickpin'));
+  return directory === undefined || directory === false ? undefined : { directory, maxBytes: cacheSize };
 }
 
 function checkChoice({ only, except, archive, imagesFrom }: ImageOptions): void {

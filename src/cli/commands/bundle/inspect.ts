@@ -24,6 +24,7 @@ import { withPath } from '../../context/read-with-keys.ts';
 import { adviceKinds } from '../../output/render/render-status.ts';
 import { formatTable } from '../../output/table.ts';
 import { type JsonFlag, jsonText, type Layout, printWarning, wrapLines } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
   bundle
@@ -65,14 +66,14 @@ function sbomText(
   );
   const without = contents.images.length - new Set(sboms.map(({ image }) => image)).size;
   const has = without === 1 ? 'has' : 'have';
-  const rest =
+  const unlisted =
     without === 0
       ? []
       : [`  ${formatCount(without, 'image')} ${has} no SBOM; bundle create --referrers all takes them along`];
-  return wrapLines(`${[`${bundleTitle(payload)} (not verified)`, ...lines, ...rest].join('\n')}\n`, columns, 4);
+  return wrapLines(`${[`${bundleTitle(payload)} (not verified)`, ...lines, ...unlisted].join('\n')}\n`, columns, 4);
 }
 
-function asJson(found: UntrustedBundle) {
+function asJson(found: UntrustedBundle): FactoryDocument<'bundle-inspect'> {
   const { envelope, bundle } = found;
   return {
     verified: false,
@@ -90,11 +91,11 @@ function keyIdsOf({ signatures }: UntrustedBundle['envelope']): string[] {
   return signatures.map(({ keyId }) => (/^[0-9a-f]{64}$/.test(keyId) ? keyId : '(no key id)'));
 }
 
-function baseOf({ update, annotations }: Payload, left: ReadonlyMap<Digest, number>): string | undefined {
+function baseOf({ update, annotations }: Payload, inBase: ReadonlyMap<Digest, number>): string | undefined {
   if (update?.base === undefined) return undefined;
   const name = annotations?.[BASE_ANNOTATION];
-  const sizeBytes = [...left.values()].reduce((sum, size) => sum + size, 0);
-  const blobs = `${formatCount(left.size, 'blob')} of ${formatBytes(sizeBytes)} left to it`;
+  const sizeBytes = [...inBase.values()].reduce((sum, size) => sum + size, 0);
+  const blobs = `${formatCount(inBase.size, 'blob')} of ${formatBytes(sizeBytes)} left to it`;
   return `${name === undefined ? '' : `${name}, `}${update.base}; ${blobs}`;
 }
 

@@ -14,6 +14,7 @@ import { collect, threshold } from '../../context/option-values.ts';
 import { trustOf, withPath } from '../../context/read-with-keys.ts';
 import { accessOf, addRegistryOptions, type RegistryOptions } from '../../context/registry-options.ts';
 import { type JsonFlag, printResult, printWarning } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 import { createProgressPrinter } from './create-progress.ts';
 
 const RETRIES = 5;
@@ -52,7 +53,15 @@ async function push(
     clear,
   );
   const { bundle, digest, sentBlobs, sentBytes, blobs } = pushed;
-  const json = { reference: text, digest, bundleId: bundle.bundleId, sentBlobs, sentBytes, blobs };
+  const { bundleId } = bundle;
+  const json = {
+    reference: text,
+    digest,
+    bundleId,
+    sentBlobs,
+    sentBytes,
+    blobs,
+  } satisfies FactoryDocument<'bundle-push'>;
   const sent = `${sentBlobs} of ${formatCount(blobs, 'blob')} sent, ${formatBytes(sentBytes)}`;
   printResult(json, `${bundleTitle(bundle.payload)} is at ${text}: ${sent}; index ${digest}`, options, context);
 }
@@ -103,7 +112,7 @@ async function pull(text: string, options: PullFlags, context: CommandContext): 
   const judgement = trust === undefined ? 'its signature was not checked' : `signature by ${signedBy.join(', ')} ok`;
   const amount = `${pulledBlobs} of ${formatCount(blobs, 'blob')} pulled, ${formatBytes(pulledBytes)}`;
   const json = { path, reference: text, digest, bundleId, verified: trust !== undefined, signedBy };
-  const all = { ...json, pulledBlobs, pulledBytes, blobs };
+  const all = { ...json, pulledBlobs, pulledBytes, blobs } satisfies FactoryDocument<'bundle-pull'>;
   printResult(all, `${bundleTitle(payload)} is in ${path}: ${judgement}, ${amount}`, options, context);
 }
 

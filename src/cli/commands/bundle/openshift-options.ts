@@ -1,12 +1,11 @@
-import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { ImageRequest } from '../../../bundle/image-request.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { OtherRegistry } from '../../../factory/openshift/other-images.ts';
-import type { ReleaseSignature } from '../../../factory/openshift/release-signatures.ts';
+import type { ReleaseSignature, SignatureChoice } from '../../../factory/openshift/release-signatures.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -17,7 +16,6 @@ import type { ImageOptions } from './image-options.ts';
 export interface NameOptions {
   readonly name?: string;
   readonly version?: string;
-  readonly arch?: string;
   readonly fromOpenshiftIso?: string;
   readonly withOtherImages: readonly OtherRegistry[];
   readonly withoutPrevious?: true;
@@ -81,10 +79,10 @@ export async function takeMirror(command: Command): Promise<void> {
  * @returns undefined when no option is given
  */
 export async function readSignatureOptions(
-  options: SignatureOptions & Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release'>,
+  options: SignatureOptions & NameOptions & ImageOptions,
   faults: FaultList,
   signal: AbortSignal,
-): Promise<Pick<CreateOptions, 'signatures'>> {
+): Promise<{ readonly signatures?: SignatureChoice }> {
   const { releaseSignatures: paths, releaseKey, release, fromOpenshiftIso } = options;
   if (paths.length === 0 && releaseKey === undefined) return {};
   const flag = paths.length > 0 ? '--release-signatures' : '--release-key';
@@ -105,7 +103,7 @@ export function checkMediumOptions({
   release,
   withOtherImages,
   withoutPrevious,
-}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release' | 'withOtherImages' | 'withoutPrevious'>): void {
+}: NameOptions & ImageOptions): void {
   if (withoutPrevious && fromOpenshiftIso === undefined && release === undefined) {
     const message =
       '--without-previous is for the release image of --release or --from-openshift-iso, and none is given';
@@ -129,12 +127,13 @@ export function checkMediumOptions({
  * @throws errors of `act` and of `readOpenshiftMedium()`
  */
 export async function withBundleName<T>(
-  options: NameOptions & Pick<ImageOptions, 'release'> & { readonly out: string },
+  options: NameOptions & ImageOptions & { readonly arch?: string; readonly out: string },
   { signal }: CommandContext,
   act: (name: BundleName) => Promise<T>,
 ): Promise<T> {
   const { fromOpenshiftIso: path, name = OPENSHIFT_STREAM, version, arch, release, out } = options;
   if (path === undefined) return act({ name, version: version ?? '', arch: arch ?? '' });
+  const { inFolderBeside } = await import('../../../factory/output/staging.ts');
   return inFolderBeside(out, async (folder) => {
     const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
     const asked = { registries: options.withOtherImages, ...defined({ reference: release?.reference, version, arch }) };
@@ -154,26 +153,4 @@ function isOwnName({ reference, source }: NonNullable<ImageOptions['release']>):
   const { repository, digest, tag } = reference;
   const names = [{ repository }, defined({ repository, tag }), defined({ repository, digest })];
   return source.kind === 'skopeo' && names.some((name) => source.location === `docker://${formatReference(name)}`);
-}
-
-async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T>): Promise<T> {
-  const { removeStale, stagingPrefix } = await import('../../../factory/output/staging.ts');
-  const parent = dirname(resolve(out));
-  const made = await mkdir(parent, { recursive: true });
-  const folder = await mkdtemp(await stagingPrefix(resolve(out)));
-  const remove = async () => {
-    await rm(folder, { recursive: true, force: true });
-    // A folder that others use has files, so that rmdir fails.
-    if (made !== undefined) await rmdir(parent).catch(() => undefined);
-  };
-  try {
-    await removeStale(resolve(out));
-    const result = await act(folder);
-    await remove();
-    return result;
-  } catch (error) {
-    // The first error is reported.
-    await remove().catch(() => undefined);
-    throw error;
-  }
 }

@@ -2,11 +2,18 @@ import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { InferOutput } from 'valibot';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { findUnfit } from '../../../bundle/read/unfit-images.ts';
 import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
-import { allIn, artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
+import {
+  allIn,
+  artifactLayers,
+  BASE_ANNOTATION,
+  bundleTitle,
+  type Contents,
+  type VerifiedBundle,
+} from '../../../domain/model/bundle.ts';
+import { shortDigest } from '../../../domain/model/digest.ts';
 import { largerTwins, parallelPulls } from '../../../domain/preload/pull-schedule.ts';
 import { type DiskUse, diskUse, minFreePercent, stagedBytes } from '../../../domain/preload/space.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
@@ -14,16 +21,16 @@ import { type AppError, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import { cliError } from '../../context/cli-error.ts';
-import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
+import type { Rehearsal, RehearsedBundle, RehearsedImage } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, pathOfOne, volumesOfNamed } from '../../context/find-shown.ts';
-import { threshold } from '../../context/option-values.ts';
+import { collect, threshold } from '../../context/option-values.ts';
 import { withStick } from '../../context/read-stick.ts';
 import { type KeyOptions, type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { paint, paintLines } from '../../output/colour.ts';
 import { barWithText } from '../../output/table.ts';
 import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
-import type { FACTORY_DOCUMENTS } from '../../schema/factory-documents.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 
 const { parallel } = defaultSettings.preload;
 const KEPT_PERCENT = minFreePercent(defaultSettings.preload, { hasKubelet: true });
@@ -43,28 +50,43 @@ export function registerBundleRehearse(bundle: Command, context: CommandContext)
       'a trusted *.pub file, or the folder with them; without it the signature is not checked',
     )
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
+    .option(
+      '--base <bundle>',
+      'a bundle that nodes have before this delta, which is loaded first; may be repeated',
+      collect,
+      [],
+    )
     .option('--json', 'print as JSON')
-    .action((path: string, options: KeyOptions & JsonFlag) =>
+    .action((path: string, options: RehearseOptions) =>
       withStick(path, options, context, async (read, named) =>
         rehearse(await pathOfOne(read, context.signal), options, named),
       ),
     );
 }
 
-async function rehearse(path: string, options: KeyOptions & JsonFlag, context: CommandContext): Promise<void> {
+interface RehearseOptions extends KeyOptions, JsonFlag {
+  readonly base: readonly string[];
+}
+
+async function rehearse(path: string, options: RehearseOptions, context: CommandContext): Promise<void> {
   const { signal, env } = context;
-  const reader = await openNamedBundle(path, signal);
-  const read = await readWithKeys(reader, options, context);
+  const { reader, read, volumes } = await open(path, options, context);
+  const bases: RehearsedBundle[] = [];
+  for (const path of options.base) {
+    const base = await open(path, options, context);
+    bases.push({ volumes: base.volumes, bundle: base.read.bundle });
+  }
+  bases.sort((a, b) => a.bundle.payload.sequence - b.bundle.payload.sequence);
+  for (const { bundle } of [...bases, read]) requireBase(bundle, bases);
   const temporary = resolve(env.TMPDIR || tmpdir());
-  await checkSpace(read, temporary);
+  await checkSpace(read, bases, temporary);
   const keys = options.keys === undefined ? undefined : { path: resolve(options.keys), threshold: options.threshold };
-  const volumes = (await volumesOfNamed(path)).map((volume) => resolve(volume));
   const { rehearseBundle } = await context.adapters();
   const printer = new Printer(read, options.json === true, context);
   printer.start(temporary);
   const onImage = (image: RehearsedImage) => printer.image(image);
   const onBytes = (doneBytes: number) => printer.bytes(doneBytes);
-  const request = { volumes, bundle: read.bundle, keys, temporary, onImage, onBytes };
+  const request = { volumes, bundle: read.bundle, bases, keys, temporary, onImage, onBytes };
   const tried = await rehearseBundle(request, signal).finally(() => printer.clear());
   const { contents, payload } = read.bundle;
   const { warnings, fault } = await findUnfit(contents.images, payload.arch, reader, signal);
@@ -76,8 +98,25 @@ async function rehearse(path: string, options: KeyOptions & JsonFlag, context: C
   if (done.fault !== undefined) throw failed(read, done.fault, causes);
 }
 
-async function checkSpace({ bundle }: ReadBundle, temporary: string): Promise<void> {
-  const needed = bundle.payload.totals.sizeBytes + EXTRA_BYTES;
+async function open(path: string, options: KeyOptions, context: CommandContext) {
+  const reader = await openNamedBundle(path, context.signal);
+  const read = await readWithKeys(reader, options, context);
+  return { reader, read, volumes: (await volumesOfNamed(path)).map((volume) => resolve(volume)) };
+}
+
+/** @throws AppError `cli/rehearsal` when a delta lacks the bundle that it builds on */
+function requireBase({ payload }: VerifiedBundle, bases: readonly RehearsedBundle[]): void {
+  const { base } = payload.update ?? {};
+  if (base === undefined || bases.some(({ bundle }) => bundle.bundleId === base)) return;
+  const name = payload.annotations?.[BASE_ANNOTATION];
+  const what = name === undefined ? `the bundle ${base}` : `${name} (${shortDigest(base)})`;
+  const message = `${bundleTitle(payload)} is a delta, and a node holds it until it has ${what}: give that bundle with --base`;
+  throw cliError('cli/rehearsal', message);
+}
+
+async function checkSpace({ bundle }: ReadBundle, bases: readonly RehearsedBundle[], temporary: string): Promise<void> {
+  const all = [bundle, ...bases.map((base) => base.bundle)];
+  const needed = all.reduce((sum, { payload }) => sum + payload.totals.sizeBytes, EXTRA_BYTES);
   const { bsize, bavail } = await statfs(temporary).catch((error: unknown) => {
     throw cliError('cli/no-space', `${temporary} can't be used: ${reasonOf(error)}; name a folder with room in TMPDIR`);
   });
@@ -157,7 +196,7 @@ function secondsOf(durationMs: number): string {
   return durationMs < 10_000 ? `${(durationMs / 1000).toFixed(1)} s` : formatDuration(durationMs);
 }
 
-type RehearsedDocument = InferOutput<(typeof FACTORY_DOCUMENTS)['bundle-rehearse']>;
+type RehearsedDocument = FactoryDocument<'bundle-rehearse'>;
 type Need = RehearsedDocument['need'];
 
 function needOf(contents: Contents, { bundle }: ReadBundle): Need {
@@ -211,10 +250,12 @@ function asText(
     return paintVerdict(`Verdict: ${title} is adopted; it carries no image.`);
   }
   const bytes = images.reduce((sum, { newBytes, fault: bad }) => sum + (bad === undefined ? newBytes : 0), 0);
-  const loaded = images.filter((image) => image.fault === undefined).length;
+  const all = bundle.contents.images.length;
+  // An image that the base has too may not be pulled again.
+  const loaded = fault === undefined ? all : images.filter((image) => image.fault === undefined).length;
   const { stored } = need;
   const lines = [
-    `Loaded ${loaded} of ${formatCount(bundle.contents.images.length, 'image')}, ${formatBytes(bytes)} of layers, in ${secondsOf(durationMs)}`,
+    `Loaded ${loaded} of ${formatCount(all, 'image')}, ${formatBytes(bytes)} of layers, in ${secondsOf(durationMs)}`,
     'A node that has nothing of it yet needs',
     `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for ${bundle.contents.artifacts ? 'images and artifacts' : 'images'}, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
     `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
@@ -228,7 +269,12 @@ function asText(
   return `${wrapLines(`${lines.join('\n')}\n`, columns, 4)}${paintVerdict(verdict)}`;
 }
 
-function asJson({ bundle, judgement }: ReadBundle, done: Tried, causes: readonly Cause[], need: Need) {
+function asJson(
+  { bundle, judgement }: ReadBundle,
+  done: Tried,
+  causes: readonly Cause[],
+  need: Need,
+): RehearsedDocument {
   const { name, version, arch } = bundle.payload;
   return {
     loads: done.fault === undefined,

@@ -8,7 +8,6 @@ import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version.ts';
 import { isKeyName } from '../../../domain/trust/approval.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
-import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import { collect, collected, numberOption, textOption, timeOption } from '../../context/option-values.ts';
@@ -108,11 +107,7 @@ function addKeyOptions(command: Command): Command {
  * An option that can't be read is left out, and its reason added to `faults`: `bundle/option`,
  * `bundle/source`, `bundle/key-file`.
  */
-export async function readReleaseOptions(
-  options: ReleaseOptions,
-  faults: FaultList,
-  signal: AbortSignal,
-): Promise<Pick<CreateOptions, 'versionScheme' | 'expires' | 'update' | 'schedule' | 'keep' | 'advisories' | 'trust'>> {
+export async function readReleaseOptions(options: ReleaseOptions, faults: FaultList, signal: AbortSignal) {
   for (const [option, reason] of Object.entries({ barrier: options.barrier, deadend: options.deadend })) {
     const why = `--${option} has no reason: people are shown it where an update is held`;
     if (reason?.trim() === '') faults.add(bundleError('bundle/option', why));

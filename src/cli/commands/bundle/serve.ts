@@ -12,6 +12,7 @@ import { threshold } from '../../context/option-values.ts';
 import { type KeyOptions, type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { formatTable } from '../../output/table.ts';
 import { type JsonFlag, jsonText, type Layout, printStderrLine } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 
 interface BundleServeOptions extends KeyOptions, JsonFlag {
   readonly listen: Address;
@@ -68,20 +69,24 @@ function exposureOf({ authority }: ServedBundle): string[] {
 
 function warningsOf({ bundle, missing }: ReadBundle): string[] {
   const faulty = missing.filter(isFaulty).length;
-  const left = missing.length - faulty;
+  const inBase = missing.length - faulty;
   const { update, annotations } = bundle.payload;
   const base = annotations?.[BASE_ANNOTATION] ?? (update?.base === undefined ? '' : shortDigest(update.base));
   return [
     ...(faulty > 0 ? [`${formatCount(faulty, 'blob')} of the bundle can't be served; see stickpin bundle verify`] : []),
-    ...(left > 0
-      ? [`${formatCount(left, 'blob')} ${left === 1 ? 'is' : 'are'} left to the base ${base}, and not served here`]
+    ...(inBase > 0
+      ? [`${formatCount(inBase, 'blob')} ${inBase === 1 ? 'is' : 'are'} left to the base ${base}, and not served here`]
       : []),
   ];
 }
 
 type Tags = ReadonlyMap<string, readonly string[]>;
 
-function asJson({ bundle, judgement, missing }: ReadBundle, { authority, paths }: ServedBundle, tags: Tags) {
+function asJson(
+  { bundle, judgement, missing }: ReadBundle,
+  { authority, paths }: ServedBundle,
+  tags: Tags,
+): FactoryDocument<'bundle-serve'> {
   return {
     listen: authority,
     bundleId: bundle.bundleId,

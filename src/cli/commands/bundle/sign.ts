@@ -10,6 +10,7 @@ import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { type JsonFlag, jsonText, printResult } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 
 export function registerBundleSign(bundle: Command, context: CommandContext): void {
   const command = bundle
@@ -27,7 +28,8 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
       const [first, last] = [paths[0] ?? path, paths.at(-1)];
       const [signed, has] = last === first ? [`${first} is`, 'it has'] : [`${first} to ${last} are`, 'they have'];
       const text = `${signed} signed by key ${shortKeyId(key.keyId)}; ${has} ${formatCount(signatures.length, 'signature')} now`;
-      printResult({ path, paths, keyId: key.keyId, signatures }, text, options, context);
+      const document = { path, paths, keyId: key.keyId, signatures } satisfies FactoryDocument<'bundle-sign'>;
+      printResult(document, text, options, context);
     });
 }
 
@@ -56,7 +58,7 @@ export function registerKeygen(program: Command, context: CommandContext): void 
       const { generateKey } = await import('../../../factory/payload/sign-envelope.ts');
       const made = await generateKey(options.out, options.algorithm);
       const text = `private key ${made.privatePath}\npublic key  ${made.publicPath}\nkey id      ${made.keyId}\n`;
-      context.stdout(options.json ? jsonText(made) : text);
+      context.stdout(options.json ? jsonText(made satisfies FactoryDocument<'keygen'>) : text);
     });
 }
 
@@ -78,8 +80,15 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
       ];
       const taken = new Set(artifactLayers(contents));
       const layers = contents.layers.filter((layer) => !taken.has(layer));
-      const left = layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
-      const text = `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}`;
-      printResult({ path: out, bundleId, files, sizeBytes, registries }, text, options, context);
+      const layerBytes = layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+      const text = `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(layers.length, 'layer')} of ${formatBytes(layerBytes)}, which nodes pull from ${registries.join(', ')}`;
+      const document = {
+        path: out,
+        bundleId,
+        files,
+        sizeBytes,
+        registries,
+      } satisfies FactoryDocument<'bundle-envelope'>;
+      printResult(document, text, options, context);
     });
 }

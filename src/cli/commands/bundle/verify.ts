@@ -151,12 +151,11 @@ async function verifyOne(
     if (!found.isEnvelope) await checkLayoutFile(opened, signal);
     return { reader: opened, judged: found };
   });
-  const left = blobsLeftToBase(judged);
-  const held = new Map([...judged.blobs].filter(([digest]) => !left.has(digest)));
-  const own = options.full ? await verifyBlobs(reader, held, signal) : judged.missing.filter(isFaulty);
-  const base = await baseResultOf(judged, left, options, context);
-  const missing = [...own, ...(base.checked?.faulty ?? [])];
-  const found = judged.blobs.size - base.unchecked - missing.length;
+  const inBase = blobsLeftToBase(judged);
+  const held = new Map([...judged.blobs].filter(([digest]) => !inBase.has(digest)));
+  const faulty = options.full ? await verifyBlobs(reader, held, signal) : judged.missing.filter(isFaulty);
+  const base = await baseResultOf(judged, inBase, options, context);
+  const missing = [...faulty, ...(base.checked?.faulty ?? [])];
   const expiry = expiryOf(judged, context.now());
   const incomplete = `${path} is not complete: ${missing.length} of ${judged.blobs.size} blobs are absent or damaged; copy the bundle again`;
   const expired = `${path} expired on ${expiry?.expires}: this machine's clock says ${expiry?.judgedAt}. A node that does not know it yet refuses it; make it again, or set this clock right`;
@@ -165,7 +164,7 @@ async function verifyOne(
   const why = expiry?.expired ? expired : missing.length > 0 ? incomplete : unfit.fault;
   return {
     bundle: judged.bundle,
-    text: asText(judged, { missing, found, base, where, warnings: unfit.warnings }, options),
+    text: `${[asText(judged, missing, base, where, options), ...unfit.warnings.map((warning) => `  ${warning}`)].join('\n')}\n`,
     json: {
       ...asJson(judged, missing, base),
       ...expiry,
@@ -189,7 +188,7 @@ function expiryOf({ bundle: { payload } }: JudgedBundle, now: number) {
 
 interface BaseResult {
   /** Blobs that the bundle needs from its base. */
-  readonly left: number;
+  readonly count: number;
   /** Absent when no base is given. */
   readonly checked: CheckedBase | undefined;
   readonly unchecked: number;
@@ -197,22 +196,22 @@ interface BaseResult {
 
 async function baseResultOf(
   { bundle }: JudgedBundle,
-  left: ReadonlyMap<Digest, number>,
+  inBase: ReadonlyMap<Digest, number>,
   { base, full }: BundleVerifyOptions,
   { signal }: CommandContext,
 ): Promise<BaseResult> {
-  if (base === undefined) return { left: left.size, checked: undefined, unchecked: left.size };
+  if (base === undefined) return { count: inBase.size, checked: undefined, unchecked: inBase.size };
   const expected = bundle.payload.update?.base;
   const checked = await asUnverified(base, async () =>
-    checkBase(await openNamedBundle(base, signal), expected, { left, full: full === true }, signal),
+    checkBase(await openNamedBundle(base, signal), expected, { left: inBase, full: full === true }, signal),
   );
-  return { left: left.size, checked, unchecked: checked.leftAgain };
+  return { count: inBase.size, checked, unchecked: checked.leftAgain };
 }
 
 /** Without `--full` only names and sizes are checked. */
 type Lacking = FaultyBlob & Partial<BlobFault>;
 
-function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { left, unchecked }: BaseResult) {
+function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { count, unchecked }: BaseResult) {
   const { bundleId, payload, signedBy } = bundle;
   const { name, version, arch, sequence } = payload;
   return {
@@ -224,41 +223,36 @@ function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { 
     sequence,
     signedBy,
     blobs: blobs.size,
-    ...(payload.update?.base !== undefined && { base: { bundleId: payload.update.base, blobs: left, unchecked } }),
+    ...(payload.update?.base !== undefined && { base: { bundleId: payload.update.base, blobs: count, unchecked } }),
     missing,
   };
 }
 
 function asText(
   { bundle, blobs }: JudgedBundle,
-  seen: {
-    readonly missing: readonly Lacking[];
-    readonly found: number;
-    readonly base: BaseResult;
-    readonly where?: string | undefined;
-    readonly warnings: readonly string[];
-  },
+  missing: readonly Lacking[],
+  base: BaseResult,
+  where: string | undefined,
   options: BundleVerifyOptions,
 ): string {
-  const { missing, found, base, where, warnings } = seen;
+  const found = blobs.size - base.unchecked - missing.length;
   const done = options.full ? 'read and right' : 'found';
   const { arch, sequence } = bundle.payload;
   const title = `${bundleTitle(bundle.payload)}${where === undefined ? '' : ` for ${arch}, sequence ${sequence}`}`;
   const head = `${where === undefined ? '' : `${where}: `}${title}: signature by ${bundle.signedBy.join(', ')} ok, ${found} of ${blobs.size} blobs ${done}`;
   const ofBase = baseLine(bundle.payload, base);
   const named = missing.slice(0, MAX_NAMED).map(namedFault);
-  const rest = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
-  const unfit = warnings.map((warning) => `  ${warning}`);
-  return `${[head, ...ofBase, ...named, ...rest, ...unfit].join('\n')}\n`;
+  const more = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
+  return [head, ...ofBase, ...named, ...more].join('\n');
 }
 
-function baseLine(payload: Payload, { left, checked, unchecked }: BaseResult): string[] {
+function baseLine(payload: Payload, { count, checked, unchecked }: BaseResult): string[] {
   const { base } = payload.update ?? {};
   if (base === undefined) return [];
   const name = `${checked?.name ?? payload.annotations?.[BASE_ANNOTATION] ?? 'bundle'} (${shortDigest(base)})`;
-  const count = `${formatCount(left, 'blob')} left to base ${name}`;
-  if (checked === undefined) return [`  ${count}; look at them too with --base BUNDLE`];
-  return [`  ${count}${unchecked === 0 ? '' : `, which leaves ${unchecked} of them to its own base`}`];
+  const line = `  ${formatCount(count, 'blob')} left to base ${name}`;
+  if (checked === undefined) return [`${line}; look at them too with --base BUNDLE`];
+  return [`${line}${unchecked === 0 ? '' : `, which leaves ${unchecked} of them to its own base`}`];
 }
 
 function namedFault({ digest, why, file, detail }: Lacking): string {

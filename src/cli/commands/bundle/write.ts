@@ -14,6 +14,7 @@ import { cliError } from '../../context/cli-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
+import type { FactoryDocument } from '../../schema/factory-documents.ts';
 import { createProgressPrinter } from './create-progress.ts';
 
 interface BundleWriteOptions {
@@ -77,7 +78,8 @@ async function write(
     }
     const { node } = facts;
     const text = `${writing.title} is on ${node}: ${formatBytes(imageBytes)} written, read back and compared. The stick can be pulled out.\n`;
-    context.stdout(options.json ? jsonText({ path, device: node, imageBytes }) : text);
+    const document = { path, device: node, imageBytes } satisfies FactoryDocument<'bundle-write'>;
+    context.stdout(options.json ? jsonText(document) : text);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

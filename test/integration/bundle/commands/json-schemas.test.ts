@@ -46,6 +46,11 @@ describe('what commands of the factory print for programs', () => {
       ...['--image', `quay.example.com/edge/proxy:1=oci:${at('layout')}:proxy`],
       ...['--expires', '2031-01-01T00:00:00Z', '--out', bundle],
     );
+    const named = ['bundle', 'create', '--name', 'ocp', '--version', '4.13.8', '--arch', 'amd64', '--sequence', '8'];
+    const image = `quay.example.com/coreos/etcd:3.5.9=oci:${at('layout')}:etcd`;
+    const volumes = ['--image', image, '--out', at('volumes')];
+    await expectFit('bundle-create', ...named, ...volumes, '--volume-size', '5MB');
+    await expectFit('bundle-create-plan', ...named, ...volumes.slice(0, 2), '--out', at('plan'), '--dry-run');
     await expectFit('bundle-sign', 'bundle', 'sign', bundle, '--key', at('keys/factory.key'));
     await expectFit('bundle-inspect', 'bundle', 'inspect', bundle);
     await expectFit('bundle-verify', 'bundle', 'verify', bundle, '--keys', at('keys'), '--full');

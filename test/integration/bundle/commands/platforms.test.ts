@@ -66,7 +66,7 @@ const flags = (arch: string) => ['--name', 'ocp', '--version', '1.0.0', '--arch'
 const NAME = 'quay.example.com/x/it:1';
 const create = (source: string, arch = 'amd64', ...more: string[]) =>
   runCommand(['bundle', 'create', ...flags(arch), ...more, '--out', at('out'), '--image', `${NAME}=${source}`], {
-    env: process.env,
+    env: { ...process.env, XDG_CACHE_HOME: at('caches') },
   });
 const blobsOf = (path: string) => readdirSync(join(path, 'blobs', 'sha256'));
 

@@ -239,22 +239,68 @@ describe('bundle rehearse', () => {
     expect(JSON.parse((await rehearse(path, '--json')).stdout)).toMatchObject({ loads: true, images: [] });
   });
 
-  it('reports that a delta waits for its base, and no bad blob', async () => {
-    const layout = join(root, 'layout');
-    writeOciLayout(layout, [{ image: images[1]?.image ?? sampleImage({ seed: 'it' }) }]);
-    const named = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'arm64', '--sequence', '38'];
-    const path = join(root, 'delta');
-    const image = `quay.example.com/edge/proxy:2=oci:${layout}`;
-    const made = await runCommand([
-      ...['bundle', 'create', ...named, '--base', bundle.path],
-      ...['--image', image, '--out', path],
-    ]);
-    expect(made.exitCode, made.stderr).toBe(0);
-    const run = await rehearse(path, '--json');
-    expect(run).toMatchObject(
-      ended(1, /^stickpin: ocp 4\.13\.8 does not load: ocp 4\.13\.8 needs base ocp@4\.13\.7, /),
-    );
-    expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [] });
+  describe('of a delta', () => {
+    let delta: string;
+    let second: string;
+    /** Makes `DIR` for a new image and the one of the base, without the layers that `base` has. */
+    async function makeDelta(dir: string, patch: number, base: string): Promise<string> {
+      const layout = join(root, `layout-${patch}`);
+      const fresh = sampleLayer({ seed: `fresh ${patch}` });
+      const layers = patch === 9 ? [own, fresh] : [own];
+      const image = sampleImage({ seed: `web ${patch}`, architecture: 'arm64', layers });
+      const etcd = images[0]?.image ?? expect.unreachable();
+      writeOciLayout(layout, [
+        { image, names: ['web'] },
+        { image: etcd, names: ['etcd'] },
+      ]);
+      const named = ['--name', 'ocp', '--version', `4.13.${patch}`, '--arch', 'arm64', '--sequence', `${30 + patch}`];
+      const path = join(root, dir);
+      const from = [
+        `quay.example.com/edge/web:${patch}=oci:${layout}:web`,
+        `quay.example.com/coreos/etcd:${patch}=oci:${layout}:etcd`,
+      ];
+      const made = await runCommand([
+        ...['bundle', 'create', ...named, '--base', base, '--out', path],
+        ...from.flatMap((one) => ['--image', one]),
+      ]);
+      expect(made.exitCode, made.stderr).toBe(0);
+      return path;
+    }
+    beforeAll(async () => {
+      delta = await makeDelta('delta', 8, bundle.path);
+      second = await makeDelta('delta-of-delta', 9, delta);
+    });
+
+    it('names the base that is missing', async () => {
+      const message =
+        /^stickpin: ocp 4\.13\.8 is a delta, and a node holds it until it has ocp@4\.13\.7 \(sha256:[0-9a-f]{12}…\): give that bundle with --base$/m;
+      expect(await rehearse(delta)).toMatchObject(ended(1, message));
+      const { stdout } = await rehearse(delta, '--base', delta, '--json');
+      expect(JSON.parse(stdout)).toMatchObject({ error: { code: 'cli/rehearsal', exitCode: 1 } });
+      expect((await rehearse(second, '--base', delta)).stderr).toContain('4.13.8 is a delta');
+    });
+
+    it('loads after its base, also after a delta', async () => {
+      const run = await rehearse(delta, '--base', bundle.path, '--json');
+      expect(run.exitCode, run.stderr).toBe(0);
+      const { images: loaded, ...others } = JSON.parse(run.stdout);
+      expect(others).toMatchObject({ loads: true, version: '4.13.8' });
+      expect(loaded).toContainEqual(
+        expect.objectContaining({ reference: expect.stringContaining('/web@'), newBytes: 0 }),
+      );
+      const both = await rehearse(second, '--base', delta, '--base', bundle.path);
+      expect(both.stdout, both.stderr).toContain('Loaded 2 of 2 images');
+      expect(both.stdout).not.toContain('proxy');
+      expect(both.stdout).toContain('Verdict: ocp 4.13.9 loads, and all its images are pinned.');
+      expect(readdirSync(temporary)).toEqual([]);
+    });
+
+    it('does not load when a layer of its base is damaged', async () => {
+      const damaged = copyOf(bundle.path);
+      flipByte(blobFile(damaged, own.digest));
+      const { exitCode, stderr } = await rehearse(delta, '--base', damaged);
+      expect([exitCode, stderr]).toEqual([1, expect.stringContaining('ocp 4.13.8 does not load: ')]);
+    });
   });
 
   it('reports missing space before it starts', async () => {
@@ -284,6 +330,7 @@ describe('bundle rehearse', () => {
       commandAdapters.rehearseBundle(
         {
           volumes: [bundle.path],
+          bases: [],
           bundle: { ...bundle, signedBy: [], signerKeyIds: [] },
           keys: undefined,
           temporary: join(temporary, 'second'),

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { runSkopeo } from '../../../../src/factory/images/fetch-images.ts';
+import { runSkopeo } from '../../../../src/factory/images/skopeo.ts';
 import { installKeys, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { digestOf, sampleImage, sampleLayer, seededBytes } from '../../../support/bundles/sample-image.ts';
 import { type Ask, ask, type ServingCommand, startServing } from '../../../support/bundles/served-bundle.ts';
