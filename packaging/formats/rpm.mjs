@@ -1,4 +1,4 @@
-import { cp, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ARCHITECTURES } from '../stage/architectures.mjs';
 import { about, epoch, root, run } from '../stage/project.mjs';
@@ -10,9 +10,6 @@ const sources = join(root, 'packaging/rpm');
 export async function makeRpm({ arch, stage, dist }) {
   const tree = `${stage}.rpm-tree`;
   await stageTree(tree, stage, 'rpm');
-  const policy = join(tree, 'usr/share/selinux/packages/stickpin');
-  await mkdir(policy, { recursive: true });
-  await cp(join(sources, 'stickpin.fc'), join(policy, 'stickpin.fc'));
   return [
     await buildRpm(tree, dist, { spec: 'stickpin.spec', arch: ARCHITECTURES[arch].rpm, files: await fileList() }),
   ];
@@ -41,7 +38,7 @@ async function buildRpm(tree, dist, { spec, arch, files }) {
 async function fileList() {
   const targets = (await nodeFiles()).map(({ target }) => target);
   const lines = targets.map((target) => (/^\/usr\/share\/(doc|man)\//.test(target) ? `%doc ${target}` : target));
-  return `${[...lines, '/usr/share/selinux/packages/stickpin'].join('\n')}\n`;
+  return `${lines.join('\n')}\n`;
 }
 
 function definitions({ tree, work }) {

@@ -62,7 +62,7 @@ async function stageIntegration(stage, lib) {
   for (const script of SCRIPTS) await copyProgram(join(node, script), join(lib, script));
   for (const script of ['clear-mirrors', 'keep-mirrors', 'openshift-upgrade', 'microshift-manifests', 'host-image'])
     await copyProgram(join(root, 'systemd', script), join(lib, script));
-  await cp(join(node, 'inside.sh'), join(lib, 'inside.sh'));
+  for (const file of ['inside.sh', 'stickpin.cil']) await cp(join(node, file), join(lib, file));
   await writeFile(join(lib, 'files'), await fileLines());
   for (const file of ['crio-guard.conf', 'stickpin-crio.tmpfiles.conf'])
     await cp(join(root, 'systemd', file), join(lib, file));

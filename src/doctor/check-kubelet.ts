@@ -18,7 +18,13 @@ export function checkKubelet({ kubelet, settings }: ExaminedNode): readonly Chec
     if (configFile === undefined && !isRunning && pullIntents.length + secretRepositories.length === 0)
       return undefined;
     const percent = minFreePercent(settings.preload, { hasKubelet: true });
-    return [policyOf(found), recordsOf(found), marksOf(found, percent), evictionOf(found, percent)];
+    return [
+      policyOf(found),
+      recordsOf(found),
+      dockerPinsOf(found),
+      marksOf(found, percent),
+      evictionOf(found, percent),
+    ];
   };
   return [{ subject: 'kubelet', remedy: "run 'sudo stickpin doctor'", run }];
 }
@@ -71,6 +77,40 @@ function recordsOf({ pullIntents, secretRepositories, repositories, records }: E
         `give these pods the secret, or remove the file of ${records}/pulled that names it, and restart the kubelet`,
       ),
   ];
+}
+
+/**
+ * A kubelet on Docker collects images by cri-dockerd, which reports its own pins and none of ours.
+ * stickpin gives each name again that was removed.
+ */
+function dockerPinsOf(found: ExaminedKubelet): Found {
+  const { criDockerd, repositories, collectsAtPercent, collectsAfter, collectsOlderThan } = found;
+  if (criDockerd === undefined) return undefined;
+  const { images, labels } = criDockerd;
+  const names = repositories.map(dockerName);
+  const missing = names.filter((name) => !images.some((entry) => isPinned(name, entry)));
+  if (images.length > 0 && missing.length === 0) return ok('cri-dockerd pins the images of all releases');
+  if (labels.length > 0)
+    return ok(`cri-dockerd pins images with the label ${labels[0]}; the labels of images were not checked`);
+  if (collectsAtPercent >= 100 && collectsOlderThan === undefined)
+    return ok('the kubelet removes unused images only before it ends pods for lack of space');
+  const [first = 'those of releases', ...others] = missing;
+  const more = others.length === 0 ? '' : ` and ${formatCount(others.length, 'other')}`;
+  const age = collectsOlderThan === undefined ? '' : `, and at the age of ${collectsOlderThan} (imageMaximumGCAge)`;
+  return warning(
+    `cri-dockerd does not pin ${first}${more}: above ${collectsAtPercent} % disk use${age} the kubelet removes the names of each image that no pod uses, ${collectsAfter} after it came (imageMinimumGCAge). stickpin gives the names again, and a unit that needs one before then fails`,
+    `start cri-dockerd with --pinned-images=${missing.slice(0, 3).join(',') || 'REPOSITORY'}${others.length > 2 ? ',…' : ''} if 'cri-dockerd --help' lists it (after 0.4.4); otherwise set imageGCHighThresholdPercent: 100 and no imageMaximumGCAge in ${found.configFile ?? "the kubelet's configuration"}, and restart the kubelet`,
+  );
+}
+
+/** Docker lists `docker.io/library/etcd` as `etcd`, and cri-dockerd compares with that. */
+function dockerName(repository: string): string {
+  return repository.replace(/^docker\.io\/(?:library\/)?/, '');
+}
+
+/** Whether an entry pins all tags of the repository; one with a tag or a digest pins one image. */
+function isPinned(repository: string, entry: string): boolean {
+  return entry.endsWith('*') ? `${repository}:`.startsWith(entry.slice(0, -1)) : repository === entry;
 }
 
 /** stickpin must stop pulling before the kubelet begins to collect images. */

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import * as v from 'valibot';
 import { parse } from 'yaml';
-import type { KubeletFacts } from '../domain/model/machine.ts';
+import type { CriDockerdPins, KubeletFacts } from '../domain/model/machine.ts';
 import { defined } from '../platform/defined.ts';
 
 interface KubeletPlaces {
@@ -34,6 +34,8 @@ const KUBELET_PLACES: KubeletPlaces = {
 };
 
 const DEFAULT_HIGH_PERCENT = 85;
+/** `imageMinimumGCAge`. */
+const DEFAULT_MINIMUM_AGE = '2m';
 /** `imagefs.available` of the kubelet's default `evictionHard`. */
 const DEFAULT_EVICTION = '15%';
 /** More records than a node has images. */
@@ -49,7 +51,7 @@ const pulled = v.object({
  * them. Throws only on abort.
  */
 export async function readKubelet(signal: AbortSignal, places: KubeletPlaces = KUBELET_PLACES): Promise<KubeletFacts> {
-  const running = await runningKubelet(places.processes, signal);
+  const { kubelet: running, criDockerd } = await runningPrograms(places.processes, signal);
   const records = join(running?.rootDir ?? places.root, 'image_manager');
   const [found, intents, mappings] = await Promise.all([
     readConfig(...filesOf(running, places), signal),
@@ -62,6 +64,7 @@ export async function readKubelet(signal: AbortSignal, places: KubeletPlaces = K
     verificationPolicy: found?.config.imagePullCredentialsVerificationPolicy,
     allowlist: found?.config.preloadedImagesVerificationAllowlist ?? [],
     ...marksOf(running, found?.config),
+    ...defined({ criDockerd }),
     records,
     pullIntents: intents.map(({ image }) => image),
     secretRepositories: mappings
@@ -81,11 +84,15 @@ function filesOf(running: KubeletOptions | undefined, { configs, dropIns }: Kube
 function marksOf(
   running: KubeletOptions | undefined,
   config: KubeletConfig | undefined,
-): Pick<KubeletFacts, 'collectsAtPercent' | 'evictsBelow'> {
+): Pick<KubeletFacts, 'collectsAtPercent' | 'collectsAfter' | 'collectsOlderThan' | 'evictsBelow'> {
   const marks = running?.evictionHard ?? config?.evictionHard;
   const evictsBelow = marks === undefined ? DEFAULT_EVICTION : marks['imagefs.available'];
   const percent = running?.collectsAtPercent ?? config?.imageGCHighThresholdPercent ?? DEFAULT_HIGH_PERCENT;
-  return defined({ collectsAtPercent: percent, evictsBelow });
+  const collectsAfter = running?.collectsAfter ?? config?.imageMinimumGCAge ?? DEFAULT_MINIMUM_AGE;
+  const oldest = config?.imageMaximumGCAge;
+  // `0s` is the default and means none.
+  const collectsOlderThan = oldest !== undefined && /[1-9]/.test(oldest) ? oldest : undefined;
+  return defined({ collectsAtPercent: percent, collectsAfter, collectsOlderThan, evictsBelow });
 }
 
 async function documentsIn<T>(
@@ -110,6 +117,8 @@ const configuration = v.object({
   imagePullCredentialsVerificationPolicy: v.optional(v.string()),
   preloadedImagesVerificationAllowlist: v.optional(v.array(v.string())),
   imageGCHighThresholdPercent: v.optional(v.number()),
+  imageMinimumGCAge: v.optional(v.string()),
+  imageMaximumGCAge: v.optional(v.string()),
   evictionHard: v.optional(v.record(v.string(), v.string())),
 });
 
@@ -125,35 +134,45 @@ interface KubeletOptions {
   readonly configDir?: string;
   readonly rootDir?: string;
   readonly collectsAtPercent?: number;
+  readonly collectsAfter?: string;
   readonly evictionHard?: Readonly<Record<string, string>>;
 }
 
 /** More processes than a node has. */
 const MAX_PROCESSES = 100_000;
 
+interface RunningPrograms {
+  readonly kubelet?: KubeletOptions;
+  readonly criDockerd?: CriDockerdPins;
+}
+
 /**
- * Reads the command line. Returns undefined without such a process. k3s runs the kubelet within the
- * k3s process, without these options.
+ * Reads the command lines of both programs. k3s runs them within the k3s process, without these
+ * options.
  * @param processes `/proc`
  */
-async function runningKubelet(processes: string, signal: AbortSignal): Promise<KubeletOptions | undefined> {
+async function runningPrograms(processes: string, signal: AbortSignal): Promise<RunningPrograms> {
   const names = await readdir(processes).catch((): string[] => []);
+  const found = new Map<string, readonly string[]>();
   for (const name of names.filter((one) => /^\d+$/.test(one)).slice(0, MAX_PROCESSES)) {
     signal.throwIfAborted();
     const line = await readFile(join(processes, name, 'cmdline'), { encoding: 'utf8', signal }).catch(() => '');
     const [program = '', ...args] = line.split('\0');
-    if (basename(program) === 'kubelet') return optionsOf(args);
+    if (!found.has(basename(program))) found.set(basename(program), args);
   }
   signal.throwIfAborted();
-  return undefined;
+  const [kubelet, criDockerd] = ['kubelet', 'cri-dockerd'].map((program) => found.get(program));
+  return defined({
+    kubelet: kubelet && optionsOf(kubelet),
+    criDockerd: criDockerd && {
+      images: listOf(criDockerd, 'pinned-images'),
+      labels: listOf(criDockerd, 'pinned-image-labels'),
+    },
+  });
 }
 
 function optionsOf(args: readonly string[]): KubeletOptions {
-  const option = (name: string): string | undefined => {
-    const at = args.findLastIndex((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`));
-    const given = args[at];
-    return given === undefined ? undefined : given.includes('=') ? given.slice(given.indexOf('=') + 1) : args[at + 1];
-  };
+  const option = (name: string): string | undefined => valuesOf(args, name).at(-1);
   const [config, configDir, rootDir] = ['config', 'config-dir', 'root-dir'].map(option);
   const percent = Number(option('image-gc-high-threshold') ?? Number.NaN);
   const eviction = option('eviction-hard');
@@ -162,8 +181,21 @@ function optionsOf(args: readonly string[]): KubeletOptions {
     configDir: configDir || undefined,
     rootDir: rootDir || undefined,
     collectsAtPercent: Number.isFinite(percent) ? percent : undefined,
+    collectsAfter: option('minimum-image-ttl-duration') || undefined,
     evictionHard: eviction === undefined ? undefined : thresholdsOf(eviction),
   });
+}
+
+/** The values of an option that is given as `--name=value` or `--name value`, in their order. */
+function valuesOf(args: readonly string[], name: string): string[] {
+  return args.flatMap((arg, at) =>
+    arg === `--${name}` ? (args[at + 1] ?? []) : arg.startsWith(`--${name}=`) ? arg.slice(name.length + 3) : [],
+  );
+}
+
+/** An option that may be repeated, and has a list with commas each time. */
+function listOf(args: readonly string[], name: string): string[] {
+  return valuesOf(args, name).flatMap((value) => value.split(',').flatMap((one) => one.trim() || []));
 }
 
 /** `imagefs.available<5%,nodefs.available<10%`. */

@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { beforeAll, expect, inject, test } from 'vitest';
@@ -15,6 +16,7 @@ import { makeStick } from './machine/qemu/stick.ts';
 /** The version of the update. */
 const NEWER = '0.1.99';
 const OPERATE = 'docs/operate.md';
+const UNIT = /\.(service|socket)$/;
 
 /**
  * The oldest Debian that docs/install.md names, with glibc 2.36, Linux 6.1 and systemd 252, and the
@@ -53,6 +55,18 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
         /DONE: ocp 4\.13\.7 is installed\. Remove the stick\. It is activated: 1 image present and pinned\.[\s\S]*^ocp@4\.13\.7 +activated/m,
       );
     await plugged.unplug();
+  });
+
+  test('systemd 252 knows all that is in the units', async () => {
+    const units = '/usr/lib/systemd/system';
+    const shipped = readdirSync('systemd').filter((name) => UNIT.test(name));
+    expect(shipped.length).toBeGreaterThan(8);
+    const installed = await machine().output(`cd ${units} && ls stickpin*`);
+    expect(installed.split('\n')).toEqual(expect.arrayContaining(shipped));
+    for (const unit of shipped) {
+      const { exitCode, stderr } = await machine().run(`systemd-analyze verify --man=no ${units}/${unit}`);
+      expect(`${exitCode} ${stderr}`, unit).toBe('0 ');
+    }
   });
 
   test('after a reboot everything is as it was, also after the update to a newer .deb', async () => {

@@ -24,13 +24,27 @@ export interface KubeletFacts {
   readonly allowlist: readonly string[];
   /** `imageGCHighThresholdPercent`: the disk use that starts image collection. Default 85. */
   readonly collectsAtPercent: number;
+  /** `imageMinimumGCAge`: how long the kubelet leaves an image that it sees for the first time. */
+  readonly collectsAfter: string;
+  /** `imageMaximumGCAge`: unused images go at this age. Undefined: at no age. */
+  readonly collectsOlderThan?: string;
   /** `evictionHard` for `imagefs.available`, such as `15%` or `10Gi`. */
   readonly evictsBelow?: string;
+  /** The pins of a cri-dockerd that runs. */
+  readonly criDockerd?: CriDockerdPins;
   /** The folder of the kubelet's records of images. */
   readonly records: string;
   readonly pullIntents: readonly string[];
   /** Repositories of images that the kubelet pulled with the secret of a pod. */
   readonly secretRepositories: readonly string[];
+}
+
+/** Options that cri-dockerd has after 0.4.4. Without them it pins the image of the sandbox only. */
+export interface CriDockerdPins {
+  /** `--pinned-images`: names as Docker has them, repositories, or prefixes that end in `*`. */
+  readonly images: readonly string[];
+  /** `--pinned-image-labels`: `key` or `key=value`. */
+  readonly labels: readonly string[];
 }
 
 /** The image that is written to a stick has one of these. */

@@ -213,6 +213,24 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle that comes over a link',
     expect(performance.now() - beganMs).toBeGreaterThan(2_000);
   });
 
+  it('logs in with its authfile where the registry answers nobody else', async () => {
+    const authfile = join(work, 'login.json');
+    const node = await startNode({ authfile });
+    await push(await make(node, '4.13.7', 1));
+    front.requests.splice(0);
+    front.meddle = ({ hasLogin }, response) => {
+      if (!hasLogin) response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
+      return hasLogin ? undefined : 'answered';
+    };
+    writeFileSync(authfile, JSON.stringify({ auths: {} }));
+    await rescan(node);
+    expect(log.lines.at(-1)?.message).toContain(`${reference}: it answers 401`);
+    writeFileSync(authfile, JSON.stringify({ auths: { [front.host]: { auth: btoa('ann:hush') } } }));
+    await rescan(node);
+    await node.until(isLoaded(node, '4.13.7'));
+    expect(fetched().length).toBeGreaterThan(2);
+  });
+
   it('names what is wrong with the registry, without a secret', async () => {
     const authfile = join(work, 'auth.json');
     writeFileSync(authfile, JSON.stringify({ auths: { [front.host]: { auth: btoa('ann:hush') } } }));

@@ -127,7 +127,7 @@ describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
     };
     const own = {
       deb: /^\/usr\/share\/(lintian|doc\/stickpin\/(copyright|changelog\.gz)$)/,
-      rpm: /^\/usr\/share\/(selinux|doc\/stickpin\/LICENSE$)/,
+      rpm: /^\/usr\/share\/doc\/stickpin\/LICENSE$/,
       sysext: /extension-release|stickpin-merged|multi-user\.target\.d|doc\/stickpin\/LICENSE$/,
     };
     const shared = async (format: 'deb' | 'rpm' | 'sysext') =>

@@ -28,7 +28,7 @@ export function readDoc(path: string): DocFile {
 
 /** The text of everything that is installed on a node or runs there. */
 export function readProductText(): string {
-  return ['src', 'packaging', 'systemd', 'udev']
+  return ['src', 'packaging', 'systemd', 'udev', 'docs/examples']
     .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))

@@ -9,6 +9,7 @@ const DEFAULT: ExaminedKubelet = {
   allowlist: [],
   isRunning: false,
   collectsAtPercent: 85,
+  collectsAfter: '2m',
   evictsBelow: '15%',
   records: '/var/lib/kubelet/image_manager',
   pullIntents: [],
@@ -72,5 +73,48 @@ describe('the check of the kubelet', () => {
 
   it('looks at a kubelet that runs and has no file', async () => {
     expect(await wrong({ configFile: undefined, isRunning: true, collectsAtPercent: 70 })).toHaveLength(1);
+  });
+
+  describe('with cri-dockerd', () => {
+    const pins = (...images: readonly string[]) => ({ criDockerd: { images, labels: [] } });
+
+    it('warns of releases that cri-dockerd does not pin, and says what to set', async () => {
+      const kubelet = async () => ({ ...DEFAULT, ...pins(), collectsOlderThan: '720h' });
+      const found = await findingsOf(checkKubelet, { kubelet, settings: { preload: { min_free_percent: 15 } } });
+      expect(found.find(({ verdict }) => verdict === 'warning')).toMatchObject({
+        message:
+          'cri-dockerd does not pin quay.example.com/ocp/api and 1 other: above 85 % disk use, and at the age of 720h (imageMaximumGCAge) the kubelet removes the names of each image that no pod uses, 2m after it came (imageMinimumGCAge). stickpin gives the names again, and a unit that needs one before then fails',
+        remedy:
+          "start cri-dockerd with --pinned-images=quay.example.com/ocp/api,quay.example.com/ocp/etcd if 'cri-dockerd --help' lists it (after 0.4.4); otherwise set imageGCHighThresholdPercent: 100 and no imageMaximumGCAge in /var/lib/kubelet/config.yaml, and restart the kubelet",
+      });
+      expect(await wrong({ ...pins(), repositories: [] })).toEqual([
+        expect.stringContaining('does not pin those of releases:'),
+      ]);
+    });
+
+    it('compares as cri-dockerd does: with repositories and prefixes, by the names of Docker', async () => {
+      for (const entries of [
+        ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'],
+        ['quay.example.com/ocp/*'],
+        ['quay.example.com/ocp/api:*', 'quay.example.com/ocp/e*'],
+        ['*'],
+      ])
+        expect(await wrong(pins(...entries)), entries.join()).toEqual([]);
+      for (const entry of ['quay.example.com/ocp', 'quay.example.com/ocp/etcd:3', 'quay.example.com/ocp/etcd:3*'])
+        expect(await wrong(pins('quay.example.com/ocp/api', entry)), entry).toEqual([
+          expect.stringContaining('does not pin quay.example.com/ocp/etcd:'),
+        ]);
+      const repositories = ['docker.io/library/etcd', 'docker.io/sonic/swss'];
+      expect(await wrong({ ...pins('etcd', 'sonic/swss'), repositories })).toEqual([]);
+      expect(await wrong({ ...pins('docker.io/library/etcd', 'sonic/swss'), repositories })).toEqual([
+        expect.stringContaining('does not pin etcd:'),
+      ]);
+    });
+
+    it('warns of nothing where labels may pin them, or where the kubelet collects no images', async () => {
+      expect(await wrong({ criDockerd: { images: [], labels: ['io.example.keep'] } })).toEqual([]);
+      expect(await wrong({ ...pins(), collectsAtPercent: 100 })).toEqual([]);
+      expect(await wrong({ ...pins(), collectsAtPercent: 100, collectsOlderThan: '24h' })).toHaveLength(1);
+    });
   });
 });

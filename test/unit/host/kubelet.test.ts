@@ -33,6 +33,7 @@ describe('the files of a kubelet', () => {
       verificationPolicy: undefined,
       allowlist: [],
       collectsAtPercent: 85,
+      collectsAfter: '2m',
       evictsBelow: '15%',
       records: at('image_manager'),
       pullIntents: [],
@@ -62,6 +63,7 @@ describe('the files of a kubelet', () => {
       verificationPolicy: 'AlwaysVerify',
       allowlist: ['quay.io/a/*'],
       collectsAtPercent: 80,
+      collectsAfter: '2m',
       evictsBelow: '15%',
       records: at('image_manager'),
       pullIntents: ['quay.io/a/b:1'],
@@ -118,5 +120,33 @@ describe('the files of a kubelet', () => {
     const more = ['--image-gc-high-threshold=65', '--eviction-hard', 'imagefs.available<5%,nodefs.available<4%'];
     write('proc/22/cmdline', ['/usr/bin/kubelet', ...args, ...more, ''].join('\0'));
     expect(await read()).toMatchObject({ ...found, collectsAtPercent: 65, evictsBelow: '5%' });
+  });
+
+  it('tell at which age it collects images', async () => {
+    write('config.yaml', config('imageMinimumGCAge: 24h', 'imageMaximumGCAge: 0s'));
+    expect(await read()).toMatchObject({ collectsAfter: '24h' });
+    expect(await read()).not.toHaveProperty('collectsOlderThan');
+    write('config.yaml', config('imageMaximumGCAge: 720h'));
+    expect(await read()).toMatchObject({ collectsAfter: '2m', collectsOlderThan: '720h' });
+    write('proc/22/cmdline', ['kubelet', '--minimum-image-ttl-duration', '5m', ''].join('\0'));
+    expect(await read()).toMatchObject({ collectsAfter: '5m', collectsOlderThan: '720h' });
+  });
+
+  it('tell what a cri-dockerd that runs pins by its options', async () => {
+    write('proc/7/cmdline', 'cri-dockerd-helper\0--pinned-images=x\0');
+    expect(await read()).not.toHaveProperty('criDockerd');
+    write('proc/30/cmdline', '/usr/bin/cri-dockerd\0--container-runtime-endpoint\0fd://\0');
+    expect(await read()).toMatchObject({ criDockerd: { images: [], labels: [] } });
+    const options = [
+      '--pinned-images=quay.io/a/*, etcd',
+      '--pinned-images',
+      'quay.io/b',
+      '--pinned-image-labels=io.x=1',
+    ];
+    write('proc/30/cmdline', ['/usr/bin/cri-dockerd', ...options, ''].join('\0'));
+    expect(await read()).toMatchObject({
+      isRunning: false,
+      criDockerd: { images: ['quay.io/a/*', 'etcd', 'quay.io/b'], labels: ['io.x=1'] },
+    });
   });
 });
