@@ -82,7 +82,7 @@ class Reader {
 /** @param mayOthersWrite also users and groups other than root and our own */
 export async function readSmallFile(path: string, { mayOthersWrite = true } = {}): Promise<string> {
   try {
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const file = await open(path, constants.O_NONBLOCK);
     try {
       const { size, mode, uid, gid } = await file.stat();
       const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== 0);
