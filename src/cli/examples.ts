@@ -32,6 +32,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   'config check': 'stickpin config check',
   'config show': 'stickpin config show',
   'fleet status': 'sudo stickpin fleet status',
+  'fleet key': 'sudo stickpin fleet key',
   'fleet wait': 'sudo stickpin fleet wait ocp@4.13.7',
   'fleet pause': "sudo stickpin fleet pause ocp@4.13.7 --why 'storage is being repaired' --for '8 h'",
   'fleet resume': 'sudo stickpin fleet resume 5f0c1d2e3a4b',

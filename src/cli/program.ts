@@ -14,7 +14,13 @@ import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
 import { registerCompletion } from './commands/completion.ts';
 import { registerExplain } from './commands/explain.ts';
-import { FLEET_REQUESTS, registerFleetRemove, registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
+import {
+  FLEET_REQUESTS,
+  registerFleetKey,
+  registerFleetRemove,
+  registerFleetStatus,
+  registerFleetWait,
+} from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerReport } from './commands/node/report.ts';
@@ -184,6 +190,7 @@ export function buildProgram(
   const fleet = program.command('fleet').description('the nodes of the cluster');
   registerFleetStatus(fleet, context);
   registerFleetWait(fleet, context);
+  registerFleetKey(fleet, context);
   registerRequests(FLEET_REQUESTS, fleet, context);
   registerFleetRemove(fleet, context);
   program.commandsGroup('Change the node:');

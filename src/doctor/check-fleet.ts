@@ -1,8 +1,11 @@
 import type { FleetView } from '../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
+import type { Settings } from '../domain/settings/settings.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatCount, formatDuration } from '../platform/sizes.ts';
 import { type Check, type ExaminedFleet, type ExaminedNode, type Found, SYSTEMD_IS_SILENT } from './check.ts';
+
+type Auth = Settings['fleet']['auth'];
 
 const SUBJECT = 'fleet';
 const UNIT = 'stickpin-fleet.service';
@@ -23,8 +26,8 @@ export function checkFleet({ services, fleet, settings }: ExaminedNode): readonl
   const units = services === undefined ? [] : [unit];
   if (!settings.fleet.enabled) return units;
   const identity = async (signal: AbortSignal) =>
-    settings.fleet.auth === 'kubelet' ? judgeIdentity(fleet, signal) : OPEN_TO_ALL;
-  return [...units, check((signal) => judgeView(fleet, signal)), check(identity)];
+    settings.fleet.auth === 'none' ? OPEN_TO_ALL : judgeIdentity(fleet, settings.fleet.auth, signal);
+  return [...units, check((signal) => judgeView(fleet, settings.fleet.auth, signal)), check(identity)];
 }
 
 function check(run: Check['run']): Check {
@@ -46,10 +49,10 @@ function judgeFleetUnit(state: string, isEnabled: boolean): Found {
 
 const OPEN_TO_ALL = warning(
   'fleet.auth is "none": everybody who reaches the port reads all bundles, in clear text',
-  'use fleet.auth = "kubelet", or let only the nodes reach the port',
+  'use fleet.auth = "kubelet" or "keys", or let only the nodes reach the port',
 );
 
-async function judgeView(fleet: ExaminedFleet, signal: AbortSignal): Promise<Found> {
+async function judgeView(fleet: ExaminedFleet, auth: Auth, signal: AbortSignal): Promise<Found> {
   let view: FleetView;
   try {
     view = await fleet.view(signal);
@@ -59,7 +62,8 @@ async function judgeView(fleet: ExaminedFleet, signal: AbortSignal): Promise<Fou
   }
   const { self, nodes, apiTrouble } = view;
   const known = ok(`this node is ${self}, and knows ${formatCount(nodes.length - 1, 'other node')}`);
-  const api = apiTrouble === undefined ? undefined : warning(`the Kubernetes API: ${apiTrouble}`, API_REMEDY);
+  const api =
+    apiTrouble === undefined || auth === 'keys' ? undefined : warning(`the Kubernetes API: ${apiTrouble}`, API_REMEDY);
   return [nodes.length > 1 ? known : alone(self), api, peerFindings(view)];
 }
 
@@ -90,7 +94,7 @@ function peerFindings({ peers, nodes }: FleetView): Found {
   return [troubles, silent];
 }
 
-async function judgeIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise<Found> {
+async function judgeIdentity(fleet: ExaminedFleet, auth: Auth, signal: AbortSignal): Promise<Found> {
   try {
     const { node, validUntil, now } = await fleet.identity(signal);
     const restMs = validUntil - now;
@@ -101,6 +105,7 @@ async function judgeIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise
     return restMs <= 0 ? fault(message, remedy) : warning(message, remedy);
   } catch (error) {
     signal.throwIfAborted();
-    return fault(reasonOf(error), "see fleet.kubeconfig and fleet.client_ca in 'stickpin config show'");
+    const files = auth === 'keys' ? 'fleet.keys_file' : 'fleet.kubeconfig and fleet.client_ca';
+    return fault(reasonOf(error), `see ${files} in 'stickpin config show'`);
   }
 }

@@ -125,8 +125,8 @@ export interface ExaminedFleet {
   /** Reads what it knows of the cluster. @throws AppError why it does not answer */
   view(signal: AbortSignal): Promise<FleetView>;
   /**
-   * The name of the Node in the kubelet's client certificate, and the end of its validity; all
-   * times in milliseconds since the epoch. @throws AppError why it can't be used
+   * The name of the Node in the kubelet's client certificate, or of the own key, and the end of its
+   * validity; all times in milliseconds since the epoch. @throws AppError why it can't be used
    */
   identity(signal: AbortSignal): Promise<{ readonly node: string; readonly validUntil: number; readonly now: number }>;
 }

@@ -17,6 +17,7 @@ import type { TrustReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { EMPTY_RECORD } from '../../domain/trust/revocation-record.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
+import { readKeysIdentity } from '../../fleet/identity/node-keys.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
 import { readKubelet } from '../../host/kubelet.ts';
@@ -167,12 +168,16 @@ export async function examineDatabase(stateDirectory: string, signal: AbortSigna
   }
 }
 
-/** The fleet process of this node, and the certificate of its kubelet. */
+/** The fleet process of this node, and the certificate of its kubelet or its own key. */
 function examinedFleet({ fleet, paths }: Settings): ExaminedFleet {
   return {
     view: (signal) => firstView(fleetPaths(paths).peersSocket, 'stickpin-fleet.service', signal),
     identity: async (signal) => {
-      const { identity, validUntil } = await readIdentity(fleet, signal);
+      const byKey = async () => ({
+        identity: await readKeysIdentity(fleet, fleetPaths(paths).stateDir),
+        validUntil: Number.POSITIVE_INFINITY,
+      });
+      const { identity, validUntil } = await (fleet.auth === 'keys' ? byKey() : readIdentity(fleet, signal));
       return { node: identity.node, validUntil, now: systemClock.now() };
     },
   };

@@ -261,7 +261,7 @@ export class Fleet {
   /** STATUS, and how long nodes have been silent. */
   private async tick(signal: AbortSignal): Promise<void> {
     const { peers, own, port, nodes } = this;
-    const { cluster, notifier, clock } = this.options;
+    const { settings, cluster, notifier, clock } = this.options;
     while (!signal.aborted) {
       this.needNodes();
       this.countSilence();
@@ -272,7 +272,7 @@ export class Fleet {
           endpoint: port.endpoint(),
           offered: own.bundles().length,
           peers: peers.list(),
-          apiTrouble: cluster.trouble(),
+          apiTrouble: settings.fleet.auth === 'keys' ? undefined : cluster.trouble(),
         }),
       );
       await clock.sleep(TICK_MS, signal).catch(() => undefined);

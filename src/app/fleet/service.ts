@@ -2,13 +2,15 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { FleetLock, giveLockBack, type LockSettings, lockClientId } from '../../fleet/fleet-lock.ts';
-import { IdentityKeeper } from '../../fleet/identity/identity.ts';
+import { byKubelet, IdentityKeeper } from '../../fleet/identity/identity.ts';
+import { byKeys } from '../../fleet/identity/node-keys.ts';
 import { KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { KubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
 import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
 import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
 import { labelsToRead, type OwnReport, releasesOnSticks, rollOutsOf } from '../../fleet/publish/own-report.ts';
+import type { Cluster } from '../../fleet/trouble.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import type { ClosableLog } from '../../host/log.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
@@ -84,10 +86,11 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
   const { signal, release } = linkSignals([stop, changed.signal]);
   const own = new OwnStatus(join(settings.paths.run_dir, 'status.json'), log);
   await own.start();
-  const identity = await identityOf(settings, log, stop);
+  const identity = await identityOf(settings, log, stop, () => changed.abort());
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
   const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
-  const cluster = new KubernetesCluster({ ...common, hostname: name });
+  const kubernetes = settings.fleet.auth === 'keys' ? undefined : new KubernetesCluster({ ...common, hostname: name });
+  const cluster = kubernetes ?? listedNodes(name, identity?.current()?.keys);
   const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : own.report()));
   const fleet: Fleet = new Fleet({
     settings,
@@ -104,20 +107,22 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     clock: systemClock,
     log,
   });
-  const publisher = new Publisher({
-    ...common,
-    cluster,
-    report: () => own.report(),
-    isDaemonUp: () => !fleet.isDaemonAway(),
-    serves: () => fleet.serves(),
-    mark: publishedMarkOf(settings, log),
-  });
-  own.onChange(() => publisher.changed());
-  fleet.onServes(() => publisher.changed());
+  const publisher =
+    kubernetes &&
+    new Publisher({
+      ...common,
+      cluster: kubernetes,
+      report: () => own.report(),
+      isDaemonUp: () => !fleet.isDaemonAway(),
+      serves: () => fleet.serves(),
+      mark: publishedMarkOf(settings, log),
+    });
+  own.onChange(() => publisher?.changed());
+  fleet.onServes(() => publisher?.changed());
   const onChanged = () => changed.abort();
   const unwatch = watchSettings({ settings, sources, log, notifier, onReload: () => undefined, onChanged });
   const ended = new AbortController();
-  const published = publisher.run(ended.signal);
+  const published = publisher?.run(ended.signal) ?? endPublished(settings, log, ended.signal);
   try {
     await fleet.run(signal);
   } finally {
@@ -172,17 +177,48 @@ async function nodeNameOf({ fleet }: Settings, signal: AbortSignal): Promise<str
 
 /** Undefined with `fleet.auth = "none"`. */
 async function identityOf(
-  { fleet }: Settings,
+  { fleet, paths }: Settings,
   log: ClosableLog,
   signal: AbortSignal,
+  onOther: () => void,
 ): Promise<IdentityKeeper | undefined> {
   if (fleet.auth === 'none') {
     log.warn({}, 'fleet.auth is "none": whoever reaches the port reads the bundles of this node, in clear text');
     return undefined;
   }
-  const keeper = new IdentityKeeper({ settings: fleet, clock: systemClock, log });
+  const shared = { clock: systemClock, log };
+  // Other keys end all connections, transfers too, and change the nodes that are known.
+  const keeper =
+    fleet.auth === 'keys'
+      ? new IdentityKeeper({ ...shared, way: byKeys(fleet, fleetPaths(paths).stateDir, log), onOther })
+      : new IdentityKeeper({ ...shared, way: byKubelet(fleet) });
   await keeper.refresh(signal);
   return keeper;
+}
+
+/** The nodes that `fleet.keys_file` names: no Kubernetes API is read. */
+function listedNodes(self: string, keys: ReadonlyMap<string, string> = new Map()): Cluster {
+  const names = [...new Set([self, ...keys.values()])].sort();
+  const nodes = names.map((name) => ({ name, serves: [] }));
+  return {
+    self: () => self,
+    address: () => undefined,
+    readLabels: () => undefined,
+    isRemoved: () => false,
+    nodes: () => nodes,
+    trouble: () => 'It is not used with fleet.auth = "keys".',
+    isOld: () => false,
+    onChange: () => () => undefined,
+    need: () => undefined,
+    meet: () => undefined,
+    run: async () => undefined,
+  };
+}
+
+/** What was published before `fleet.auth` became `"keys"`. */
+async function endPublished(settings: Settings, log: Log, signal: AbortSignal): Promise<void> {
+  const withdrawn = await withdrawFromNode(settings, log, signal).catch(() => undefined);
+  if (withdrawn?.kind === 'left') log.warn({}, withdrawn.message);
 }
 
 /** How long the API server may take to remove what stickpin published. */
@@ -200,7 +236,7 @@ export type Withdrawn = { readonly kind: 'gone' } | { readonly kind: 'left'; rea
 async function withdrawFromNode(settings: Settings, log: Log, signal: AbortSignal): Promise<Withdrawn> {
   const mark = publishedMarkOf(settings, log);
   const marked = await mark.read().catch(() => undefined);
-  if (marked === undefined && !settings.fleet.enabled) return { kind: 'gone' };
+  if (marked === undefined && (!settings.fleet.enabled || settings.fleet.auth === 'keys')) return { kind: 'gone' };
   const name = marked ?? nodeNameOfHost();
   try {
     await withDeadline('The Kubernetes API', WITHDRAW_MS, signal, (inner) => withdraw(apiOf(settings), name, inner));

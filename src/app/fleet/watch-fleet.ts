@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
+import { ownKeyLine } from '../../fleet/identity/node-keys.ts';
 import { OffersClient } from '../../fleet/wire/client.ts';
 import { WireConnection } from '../../fleet/wire/connection.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
@@ -51,6 +52,12 @@ export async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView
   const { fleet, paths } = await loadSettings(NODE_SOURCES, signal);
   if (!fleet.enabled) throw fleetOff();
   yield* watchFleetAt(fleetPaths(paths).peersSocket, signal);
+}
+
+/** A line of `fleet.keys_file` for this node. @throws AppError `fleet/identity` */
+export async function fleetKeyLine(signal: AbortSignal): Promise<string> {
+  const { fleet, paths } = await loadSettings(NODE_SOURCES, signal);
+  return ownKeyLine(fleet, fleetPaths(paths).stateDir);
 }
 
 /** As {@link watchFleet}, of the process of a unit that listens on a socket. */

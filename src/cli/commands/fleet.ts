@@ -27,6 +27,16 @@ export function registerFleetStatus(fleet: Command, context: CommandContext): vo
     });
 }
 
+export function registerFleetKey(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('key')
+    .description('print the line of this node for fleet.keys_file')
+    .action(async () => {
+      const { fleetKeyLine } = await context.adapters();
+      context.stdout(`${await fleetKeyLine(context.signal)}\n`);
+    });
+}
+
 export const FLEET_REQUESTS: readonly Request[] = [
   {
     name: 'pause',

@@ -138,6 +138,8 @@ export interface CommandAdapters {
    * root
    */
   watchFleet(signal: AbortSignal): AsyncIterable<FleetView>;
+  /** Returns the line of `fleet.keys_file` for this node. @throws AppError `fleet/identity` */
+  fleetKeyLine(signal: AbortSignal): Promise<string>;
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
   /**

@@ -209,7 +209,7 @@ export function redacted(text: string, secrets: readonly string[] = []): string 
  * Values that are no secrets: of switches, of the setting `fleet.auth`, and what begins a list or a
  * block.
  */
-const NO_SECRET = /^(?:true|false|null|"?(?:none|kubelet)"?|[{[]|[|>][-+\d]*|<removed>)$/i;
+const NO_SECRET = /^(?:true|false|null|"?(?:none|kubelet|keys)"?|[{[]|[|>][-+\d]*|<removed>)$/i;
 
 function withoutBlocks(text: string): string {
   return text.replaceAll(BLOCK, (...match: unknown[]) => {

@@ -2,6 +2,7 @@ import { listenAddress, peerAddresses } from './addresses.ts';
 import { rollOutOrder } from './roll-out-order.ts';
 import type { Section } from './sections.ts';
 import {
+  absolutePath,
   absolutePathOrAuto,
   dataRate,
   duration,
@@ -33,10 +34,16 @@ export const fleetSection = {
         'Other nodes to take bundles from, besides those of the Kubernetes API. They are used while no API server runs, too.',
     },
     auth: {
-      type: oneOf(['kubelet', 'none'], 'must be "kubelet" or "none"'),
+      type: oneOf(['kubelet', 'keys', 'none'], 'must be "kubelet", "keys" or "none"'),
       default: 'kubelet',
       about:
-        "How nodes prove who they are: with the kubelet's client certificate (TLS 1.3), or not at all. With `none` everybody who can reach the port may read bundles, in clear text, and `fleet.listen` must name an address.",
+        "How nodes prove who they are: with the kubelet's client certificate (TLS 1.3), with keys of their own that `fleet.keys_file` lists (TLS 1.3, for nodes without a kubelet; needs `fleet.listen` and `fleet.peers`), or not at all. With `none` everybody who can reach the port may read bundles, in clear text, and `fleet.listen` must name an address.",
+    },
+    keys_file: {
+      type: absolutePath,
+      default: '/etc/stickpin/fleet.keys',
+      about:
+        'The keys of all nodes with `fleet.auth = "keys"`, the same file on all of them: one `sha256:… name` a line, as `stickpin fleet key` prints it on each. Changes are used within 10 s. See [fleet.md](fleet.md#without-kubernetes).',
     },
     kubeconfig: {
       type: absolutePathOrAuto,

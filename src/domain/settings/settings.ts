@@ -118,6 +118,20 @@ export function jointFaults(settings: Settings): readonly JointFault[] {
       message: 'names no window, and update.strategy is "window": nothing would ever be activated',
     });
   }
+  if (fleet.enabled && fleet.auth === 'keys') {
+    const others = ['fleet.auth', 'fleet.enabled'];
+    const why = 'and fleet.auth is "keys": no Kubernetes API';
+    if (fleet.listen === 'auto') {
+      faults.push({ key: 'fleet.listen', others, message: `is "auto", ${why} has the address of this node; name it` });
+    }
+    if (fleet.peers.length === 0) {
+      faults.push({
+        key: 'fleet.peers',
+        others,
+        message: `is empty, ${why} has the other nodes; name their addresses`,
+      });
+    }
+  }
   if (fleet.enabled && fleet.auth === 'none' && fleet.listen === 'auto') {
     faults.push({
       key: 'fleet.listen',

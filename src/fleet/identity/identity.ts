@@ -1,9 +1,10 @@
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
+import type { Log, LogFields } from '../../platform/log.ts';
 import { fleetError } from '../trouble.ts';
 import { findIdentity, type IdentitySettings, type IdentityText } from './kubelet-files.ts';
 
@@ -11,6 +12,8 @@ export interface Identity {
   /** The name of the own Node. */
   readonly node: string;
   readonly authorities: readonly X509Certificate[];
+  /** With `fleet.auth = "keys"`: names of nodes by fingerprint. Then no authority counts. */
+  readonly keys?: ReadonlyMap<string, string>;
   /** Names of nodes and `sha256:…` of certificates that are refused. */
   readonly exclude: readonly string[];
   /** TLS 1.3 only, without tickets. */
@@ -19,12 +22,48 @@ export interface Identity {
   readonly context: SecureContext;
 }
 
+interface ReadIdentity {
+  readonly identity: Identity;
+  /** A change of one of them is a change of the identity. */
+  readonly files: readonly string[];
+  /** One line for the log, when it is used from now on. */
+  readonly used: string;
+  readonly fields: LogFields;
+}
+
+/** How a node proves who it is. */
+export interface IdentityWay {
+  /** Begins the line of a fault. */
+  readonly what: string;
+  /** Ends it while an earlier identity stays in use. */
+  readonly kept: string;
+  /** Those that are known before they are read. */
+  readonly files?: readonly string[];
+  /** @throws AppError `fleet/identity`: which file is missing or can't be used */
+  read(signal: AbortSignal): Promise<ReadIdentity>;
+}
+
+/** `fleet.auth = "kubelet"`. @param root for tests; default `/` */
+export function byKubelet(settings: IdentitySettings, root?: string): IdentityWay {
+  return {
+    what: "The kubelet's certificate",
+    kept: 'the certificate from before stays in use',
+    read: async (signal) => {
+      const text = await findIdentity(settings, signal, root);
+      const { certificateFrom, authoritiesFrom, files } = text;
+      const identity = identityOf(text, settings.exclude);
+      const used = `This node is ${identity.node} by ${certificateFrom}, and believes the authorities of ${authoritiesFrom}`;
+      return { identity, files, used, fields: { certificateFrom, authoritiesFrom } };
+    },
+  };
+}
+
 interface IdentityKeeperOptions {
-  readonly settings: IdentitySettings;
+  readonly way: IdentityWay;
   readonly clock: Clock;
   readonly log: Log;
-  /** For tests; default `/`. */
-  readonly root?: string;
+  /** Called for each identity that is used from a later time on than the begin of `run`. */
+  readonly onOther?: () => void;
 }
 
 /** Kubelets renew their certificates hours before they end. */
@@ -32,15 +71,17 @@ const REFRESH_MS = 10_000;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Who this node is, by the files of its kubelet. */
+/** Who this node is, by files that may change. */
 export class IdentityKeeper {
   private identity: Identity | undefined;
-  private files: readonly string[] = [];
+  private files: readonly string[];
   private seen: string | undefined;
   /** Was logged last. */
   private trouble: string | undefined;
 
-  constructor(private readonly options: IdentityKeeperOptions) {}
+  constructor(private readonly options: IdentityKeeperOptions) {
+    this.files = options.way.files ?? [];
+  }
 
   /** Undefined until the files can be used. */
   current(): Identity | undefined {
@@ -50,7 +91,9 @@ export class IdentityKeeper {
   /** Refreshes every 10 s until `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      const before = this.identity;
       await this.refresh(signal);
+      if (this.identity !== before) this.options.onOther?.();
       await this.options.clock.sleep(REFRESH_MS, signal).catch(() => undefined);
     }
   }
@@ -60,38 +103,29 @@ export class IdentityKeeper {
    * files can't be used, as during a rotation.
    */
   async refresh(signal: AbortSignal): Promise<void> {
-    const { settings, root } = this.options;
-    if (this.identity !== undefined && (await stateOf(this.files)) === this.seen) return;
+    const { way, log } = this.options;
+    // Read before the files: a change in between is noticed the next time.
+    const seen = await stateOf(this.files);
+    if (this.identity !== undefined && seen === this.seen) return;
     try {
-      const text = await findIdentity(settings, signal, root);
-      // Read before the files: a change in between is noticed the next time.
-      const seen = await stateOf(text.files);
-      this.identity = identityOf(text, settings.exclude);
-      this.files = text.files;
-      this.seen = seen;
-      this.logUsed(this.identity, text);
+      const { identity, files, used, fields } = await way.read(signal);
+      this.seen = isDeepStrictEqual(files, this.files) ? seen : await stateOf(files);
+      this.identity = identity;
+      this.files = files;
+      this.trouble = undefined;
+      log.info(fields, used);
     } catch (error) {
       if (!signal.aborted) this.logTrouble(error);
     }
-  }
-
-  private logUsed({ node }: Identity, { certificateFrom, authoritiesFrom }: IdentityText): void {
-    this.trouble = undefined;
-    this.options.log.info(
-      { certificateFrom, authoritiesFrom },
-      `This node is ${node} by ${certificateFrom}, and believes the authorities of ${authoritiesFrom}`,
-    );
   }
 
   private logTrouble(error: unknown): void {
     const trouble = reasonOf(error);
     if (trouble === this.trouble) return;
     this.trouble = trouble;
-    const next =
-      this.identity === undefined
-        ? 'no other node is reached before that is mended'
-        : 'the certificate from before stays in use';
-    this.options.log.warn({ err: error }, `The kubelet's certificate can't be used: ${trouble}; ${next}`);
+    const { what, kept } = this.options.way;
+    const next = this.identity === undefined ? 'no other node is reached before that is mended' : kept;
+    this.options.log.warn({ err: error }, `${what} can't be used: ${trouble}; ${next}`);
   }
 }
 
@@ -141,14 +175,14 @@ function identityOf(text: IdentityText, exclude: readonly string[] = []): Identi
   if (authorities.length === 0) {
     throw fleetError('fleet/identity', `${authoritiesFrom} has no certificate in PEM; set fleet.client_ca`);
   }
-  const options: SecureContextOptions = {
-    cert: own.map(String).join(''),
-    key: text.key,
-    ca: authorities.map(String),
-    minVersion: 'TLSv1.3',
-    secureOptions: constants.SSL_OP_NO_TICKET,
-  };
-  return { node, authorities, exclude, options, context: createSecureContext(options) };
+  const pair = { cert: own.map(String).join(''), key: text.key, ca: authorities.map(String) };
+  return { node, authorities, exclude, ...optionsOf(pair) };
+}
+
+/** @param pair in PEM */
+export function optionsOf(pair: Pick<SecureContextOptions, 'cert' | 'key' | 'ca'>) {
+  const options = { ...pair, minVersion: 'TLSv1.3', secureOptions: constants.SSL_OP_NO_TICKET } as const;
+  return { options, context: createSecureContext(options) };
 }
 
 function privateKey({ key, certificateFrom }: IdentityText) {
@@ -174,6 +208,7 @@ function certificatesOf(pem: string): X509Certificate[] {
 export type RefusalCause =
   | 'no-certificate'
   | 'foreign'
+  | 'unlisted'
   | 'authority-expired'
   | 'expired'
   | 'not-yet-valid'
@@ -209,7 +244,7 @@ const ANY_USE = '2.5.29.37.0';
 const MOST_INTERMEDIATES = 4;
 
 /** The name of a Node is a DNS subdomain (RFC 1123). */
-const NODE_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
+export const NODE_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 /**
  * Judges a certificate as kube-apiserver does for a kubelet: signed by one of the authorities,
@@ -260,7 +295,7 @@ function subjectText({ subject }: X509Certificate): string {
   return subject?.split('\n').join(', ') || 'nobody';
 }
 
-function refused(cause: RefusalCause, reason: string): PeerVerdict & { kind: 'refused' } {
+export function refused(cause: RefusalCause, reason: string): PeerVerdict & { kind: 'refused' } {
   return { kind: 'refused', cause, reason };
 }
 

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import * as v from 'valibot';
@@ -78,11 +79,19 @@ class Reader {
   }
 }
 
-async function readSmallFile(path: string): Promise<string> {
+/** @param mayOthersWrite also users and groups other than root and our own */
+export async function readSmallFile(path: string, { mayOthersWrite = true } = {}): Promise<string> {
   try {
-    const file = await open(path, 'r');
+    const file = await open(path, constants.O_NONBLOCK);
     try {
-      const { size } = await file.stat();
+      const { size, mode, uid, gid } = await file.stat();
+      const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== 0);
+      if (!mayOthersWrite && (isOpen || ![0, process.geteuid?.()].includes(uid))) {
+        throw fleetError(
+          'fleet/identity',
+          `others than root may write it: run 'chown root ${path}; chmod 0644 ${path}'`,
+        );
+      }
       if (size > FILE_BYTES) throw fleetError('fleet/identity', `${path} has ${size} bytes, and should have some KiB`);
       return await file.readFile('utf8');
     } finally {

@@ -14,6 +14,7 @@ import {
   type RefusalCause,
   remaining,
 } from './identity.ts';
+import { checkKey } from './node-keys.ts';
 
 /** At either end. */
 export const HANDSHAKE_MS = 10_000;
@@ -22,7 +23,7 @@ export interface KnownConnection {
   readonly socket: TLSSocket;
   /** From its certificate. */
   readonly node: string;
-  /** `sha256:…` of its certificate. */
+  /** `sha256:…` of its certificate, or of its key with `fleet.auth = "keys"`. */
   readonly certificate: string;
 }
 
@@ -145,7 +146,9 @@ export async function callPeer(call: TlsCall, signal: AbortSignal): Promise<Know
 /** A resumed session would bring an old certificate; none is ever offered. */
 function verdictOf(socket: TLSSocket, identity: Identity | undefined, now: number, proof?: ChainProof): PeerVerdict {
   if (socket.isSessionReused()) return { kind: 'refused', cause: 'resumed', reason: 'resumed an earlier TLS session' };
-  const verdict = checkPeer(socket.getPeerX509Certificate(), identity?.authorities ?? [], now, proof);
+  const leaf = socket.getPeerX509Certificate();
+  const { keys, authorities = [] } = identity ?? {};
+  const verdict = keys === undefined ? checkPeer(leaf, authorities, now, proof) : checkKey(leaf, keys);
   return verdict.kind === 'node' ? remaining(verdict, identity?.exclude ?? []) : verdict;
 }
 

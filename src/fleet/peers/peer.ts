@@ -161,10 +161,7 @@ export class KnownPeer {
     if (identity === undefined) return connect(endpoint);
     const own = identity();
     if (own === undefined) {
-      throw fleetError(
-        'fleet/identity',
-        "this node can't prove who it is: see the lines about the kubelet's certificate",
-      );
+      throw fleetError('fleet/identity', "this node can't prove who it is: 'stickpin doctor' and its journal say why");
     }
     // With a deadline of its own: its request may end earlier.
     const { socket, node, certificate } = await callPeer(

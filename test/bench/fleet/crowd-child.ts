@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import { parseEndpoint } from '../../../src/domain/settings/addresses.ts';
-import { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
+import { byKubelet, IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { KnownPeer } from '../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../src/fleet/serve/node-port.ts';
 import { WarnOnce } from '../../../src/fleet/trouble.ts';
@@ -50,7 +50,7 @@ async function startMember(
   giver: string,
 ): Promise<KnownPeer> {
   const settings = { kubeconfig, client_ca: clientCa };
-  const keeper = new IdentityKeeper({ settings, clock: systemClock, log: silentLog });
+  const keeper = new IdentityKeeper({ way: byKubelet(settings), clock: systemClock, log: silentLog });
   await keeper.refresh(NEVER_ABORTED);
   const ways = { identity: () => keeper.current(), clock: systemClock, onHeard: () => undefined };
   const node = { name, status: { version: 1, releases: [PRELOADING] } };

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
+import { byKubelet, IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { callPeer, type KnownConnection, TlsGate } from '../../../src/fleet/identity/tls-ends.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
@@ -22,10 +22,9 @@ export interface CalledNode {
 /** The identity of the files below `root`, read once. */
 export async function identityOf(root: string, log = createRecordingLog()): Promise<IdentityKeeper> {
   const keeper = new IdentityKeeper({
-    settings: { kubeconfig: 'auto', client_ca: 'auto' },
+    way: byKubelet({ kubeconfig: 'auto', client_ca: 'auto' }, root),
     clock: systemClock,
     log,
-    root,
   });
   await keeper.refresh(new AbortController().signal);
   return keeper;

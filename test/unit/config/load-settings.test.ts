@@ -228,6 +228,15 @@ describe('loadSettings', () => {
     expect((await problem('local.d/10-mine.toml', text)).message).toMatch(words);
   });
 
+  it('needs the addresses of all nodes where no Kubernetes API has them', async () => {
+    const { message } = await problem('local.d/10-mine.toml', '[fleet]\nenabled = true\nauth = "keys"');
+    expect(message).toContain('fleet.listen is "auto", and fleet.auth is "keys"');
+    expect(message).toContain('fleet.peers is empty, and fleet.auth is "keys"');
+    const addresses = 'listen = "10.0.0.4"\npeers = ["10.0.0.5"]';
+    write('local.d/10-mine.toml', `[fleet]\nenabled = true\nauth = "keys"\n${addresses}\n`);
+    expect((await load()).fleet.keys_file).toBe('/etc/stickpin/fleet.keys');
+  });
+
   it('names the file that sets one of the settings that do not fit together', async () => {
     write('main.toml', '[update]\nstrategy = "window"\n[fleet]\nenabled = true\nauth = "none"\n');
     write('local.d/10-other.toml', '[update]\ntime_zone = "UTC"\n');

@@ -45,6 +45,16 @@ describe('the check of the fleet', () => {
     ]);
   });
 
+  it('requests no Kubernetes API, and no certificate of a kubelet, with keys', async () => {
+    const identity = () => ({ node: 'worker-1', validUntil: Number.POSITIVE_INFINITY, now: 0 });
+    const view = () => ({ ...VIEW, apiTrouble: 'It is not used.' });
+    expect(await look({ settings: { auth: 'keys' }, view, identity })).toEqual([
+      'ok: stickpin-fleet.service runs',
+      'ok: this node is worker-1, and knows 1 other node',
+      'ok: its certificate is that of node worker-1',
+    ]);
+  });
+
   it('is silent where the fleet is off, and warns of a unit that runs all the same', async () => {
     expect(await look({ settings: { enabled: false }, unit: 'inactive' })).toEqual([]);
     expect(await look({ settings: { enabled: false } })).toEqual([

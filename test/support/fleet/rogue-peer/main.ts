@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { parseEndpoint } from '../../../../src/domain/settings/addresses.ts';
-import { IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
+import { byKubelet, IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
 import { KnownPeer } from '../../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../../src/fleet/serve/node-port.ts';
 import { WarnOnce } from '../../../../src/fleet/trouble.ts';
@@ -28,7 +28,7 @@ const endpointOf = (text: string) => {
 
 const log = await createLog({ env: process.env });
 const settings = { kubeconfig: order.kubeconfig, client_ca: order.clientCa };
-const keeper = new IdentityKeeper({ settings, clock: systemClock, log });
+const keeper = new IdentityKeeper({ way: byKubelet(settings), clock: systemClock, log });
 await keeper.refresh(NEVER_ABORTED);
 const ways = { identity: () => keeper.current(), clock: systemClock, onHeard: () => undefined };
 const target = { endpoint: endpointOf(order.honest), names: [], isAnnounced: false, serves: [] };

@@ -1,0 +1,86 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { byKeys, checkKey, ownKeyLine, parseKeys } from '../../../../src/fleet/identity/node-keys.ts';
+import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
+
+const KEY = `sha256:${'a'.repeat(64)}`;
+const OTHER = `sha256:${'b'.repeat(64)}`;
+const parse = (text: string) => parseKeys(text, 'fleet.keys');
+
+describe('the list of keys', () => {
+  it('has a key and a name in each line, and comments', () => {
+    expect([...parse(`# three\r\n\n ${KEY}  host-1\r\n${OTHER}\thost-1\n${KEY} host-1`)]).toEqual([
+      [KEY, 'host-1'],
+      [OTHER, 'host-1'],
+    ]);
+  });
+
+  it.each([
+    ['a key without a name', KEY, 'line 1 of fleet.keys must be sha256:'],
+    ['a name that no node can have', `\n${KEY} Host_1`, 'line 2 of fleet.keys must be sha256:'],
+    ['more than a name', `${KEY} host-1 host-2`, 'line 1 of fleet.keys must be sha256:'],
+    ['a fingerprint that is cut off', `${KEY.slice(0, -1)} host-1`, 'line 1 of fleet.keys must be sha256:'],
+    ['a key of two nodes', `${KEY} host-1\n${KEY} host-2`, 'line 2 of fleet.keys gives host-2 the key of host-1'],
+    [
+      'too many keys',
+      Array.from({ length: 5_001 }, (_, at) => `sha256:${String(at).padStart(64, '0')} n${at}`).join('\n'),
+      'line 5001 of fleet.keys is one too many',
+    ],
+  ])('is refused with %s', (_what, text, fault) => {
+    expect(() => parse(text)).toThrow(fault);
+  });
+});
+
+describe('the key of a node', () => {
+  const base = folderForEach();
+  const stateDir = () => join(base, 'state-fleet');
+  const settings = () => ({ keys_file: join(base, 'fleet.keys'), exclude: [] });
+  const read = (log = createRecordingLog()) => byKeys(settings(), stateDir(), log).read(NEVER_ABORTED);
+
+  /** Makes a key, and lists it. */
+  async function listed(name: string): Promise<string> {
+    mkdirSync(base, { recursive: true });
+    await read().catch(() => undefined);
+    const [key = ''] = (await ownKeyLine(settings(), stateDir())).split(' ');
+    writeFileSync(settings().keys_file, `${key} ${name}\n`);
+    return key;
+  }
+
+  it('stays the same, and so does its name, which the list gives', async () => {
+    const key = await listed('host-1');
+    const [one, again] = [await read(), await read()];
+    expect([one.identity.node, again.identity.node]).toEqual(['host-1', 'host-1']);
+    expect([...(again.identity.keys ?? [])]).toEqual([[key, 'host-1']]);
+    expect(await ownKeyLine(settings(), stateDir())).toBe(`${key} host-1`);
+  });
+
+  it('is replaced when it is another kind of key, with a line that says so', async () => {
+    const key = await listed('host-1');
+    const { privateKey } = generateKeyPairSync('ed25519');
+    writeFileSync(join(stateDir(), 'key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    const log = createRecordingLog();
+    await expect(read(log)).rejects.toThrow('does not list this node');
+    expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('so this node has a new key')]);
+    expect(await ownKeyLine(settings(), stateDir())).not.toContain(key);
+  });
+
+  it('stays where it can not be read', async () => {
+    mkdirSync(join(stateDir(), 'key.pem'), { recursive: true });
+    await expect(read()).rejects.toThrow("key.pem can't be read");
+  });
+
+  it('is needed for the list to be read: a list that is too large is refused', async () => {
+    await listed('host-1');
+    writeFileSync(settings().keys_file, '#'.repeat(1024 * 1024 + 1));
+    await expect(read()).rejects.toThrow('has 1048577 bytes');
+    expect(readFileSync(join(stateDir(), 'key.pem'), 'utf8')).toContain('PRIVATE KEY');
+  });
+
+  it('is refused where no certificate was sent', () => {
+    expect(checkKey(undefined, new Map())).toMatchObject({ kind: 'refused', cause: 'no-certificate' });
+  });
+});
