@@ -11,7 +11,8 @@ import { TrustRows } from './tables/trust-rows.ts';
 
 /**
  * Takes from the mirror of another database what is stronger there: floors, rejections,
- * revocations, and pins of releases that this database does not know. Returns why its revocations can't be read.
+ * revocations, and pins of releases that this database does not know. Returns why its revocations
+ * can't be read.
  * @throws AppError `store/…`
  */
 export function takeForeignMirror(content: MirrorContent, store: Store, now: number): string | undefined {
