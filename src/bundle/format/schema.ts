@@ -360,16 +360,17 @@ const RELEASE_MEMBERS: readonly ReleaseMember[] = [
   { member: 'update.base', flag: '--base', isIn: ({ update }) => update?.base !== undefined },
 ];
 
-/** Members about the release of the payload. They have no effect in a bundle without images. */
+/** Members about the release of the payload. They have no effect in a notice. */
 export function releaseMembers(payload: Members): readonly Omit<ReleaseMember, 'isIn'>[] {
   return RELEASE_MEMBERS.filter(({ isIn }) => isIn(payload));
 }
 
-/** A bundle without images contains no release. @throws AppError `bundle/payload` */
+/** A bundle without images and attached files contains no release. @throws AppError `bundle/payload` */
 export function checkNotice(payload: Payload, { images }: Pick<Contents, 'images'>): void {
-  const found = images.length > 0 ? [] : releaseMembers(payload);
+  const isNotice = images.length === 0 && (payload.attachments ?? []).length === 0;
+  const found = isNotice ? releaseMembers(payload) : [];
   if (found.length === 0) return;
   const names = found.map(({ member }) => member).join(', ');
-  const message = `payload: ${names}: a bundle without images has no release that this would count for; have it made without`;
+  const message = `payload: ${names}: a bundle without images and attached files has no release that this would count for; have it made without`;
   throw bundleError('bundle/payload', message);
 }

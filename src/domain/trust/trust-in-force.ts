@@ -53,12 +53,11 @@ export interface TrustInForce {
 }
 
 /**
- * A release carries images. A bundle without images ("a bundle may carry nothing else", bundle
- * format, `advisories`) is a notice: it is adopted for its advisories and keys, and never preloaded
- * or activated.
+ * A release carries images or attached files. A bundle with neither is a notice: it is adopted for
+ * its advisories and keys, and never preloaded or activated.
  */
-export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boolean {
-  return contents.images.length > 0;
+export function isRelease({ contents, payload }: Pick<VerifiedBundle, 'contents' | 'payload'>): boolean {
+  return contents.images.length > 0 || (payload.attachments?.length ?? 0) > 0;
 }
 
 /** How many keys and advisories of a notice are in force. */
