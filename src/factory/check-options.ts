@@ -66,7 +66,7 @@ function checkCarried(options: CreateOptions): void {
       'no image is given: a bundle needs at least one image, or --archive, --release, --attach, --advisory, --trust-key or --revoke-key';
     throw bundleError('bundle/option', [message, ...(options.notes ?? []).slice(0, MAX_NOTES)].join('; '));
   }
-  if (!hasImages(options)) checkNoticeOptions(options, hasFiles);
+  if (!hasImages(options)) checkNoticeOptions(options, hasFiles && !hasNotice);
 }
 
 function checkNoticeOptions({ base, artifacts = [], imagePolicy, ...options }: CreateOptions, hasFiles: boolean): void {

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
+import { type Advisory, type Contents, hasFilesAlone, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import {
   CONTROL_PLANE_PLACES,
@@ -365,12 +365,11 @@ export function releaseMembers(payload: Members): readonly Omit<ReleaseMember, '
   return RELEASE_MEMBERS.filter(({ isIn }) => isIn(payload));
 }
 
-/** A bundle without images and attached files contains no release. @throws AppError `bundle/payload` */
+/** A notice contains no release. @throws AppError `bundle/payload` */
 export function checkNotice(payload: Payload, { images }: Pick<Contents, 'images'>): void {
-  const isNotice = images.length === 0 && (payload.attachments ?? []).length === 0;
-  const found = isNotice ? releaseMembers(payload) : [];
+  const found = images.length > 0 || hasFilesAlone(payload) ? [] : releaseMembers(payload);
   if (found.length === 0) return;
   const names = found.map(({ member }) => member).join(', ');
-  const message = `payload: ${names}: a bundle without images and attached files has no release that this would count for; have it made without`;
+  const message = `payload: ${names}: a bundle without images has no release that this would count for; have it made without`;
   throw bundleError('bundle/payload', message);
 }

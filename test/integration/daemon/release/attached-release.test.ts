@@ -5,6 +5,7 @@ import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import { parseAttachmentRequest } from '../../../../src/factory/payload/attachments.ts';
 import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
+import { installRole } from '../../../support/bundles/role-file.ts';
 import { hostArch, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
@@ -81,6 +82,15 @@ describe('a release of attached files alone', () => {
     expect(status).toContain("see 'stickpin status'");
     expect(JSON.stringify(node.report())).toContain(`${UNIT} is not started, ${why}`);
     expect(runs).toEqual([]);
+  });
+
+  it('is refused of a role that may sign no images', async () => {
+    const { node, runs } = await start();
+    const advisor = sampleKey('advisor');
+    installRole(node.keysFolder, 'advisor', { keys: [advisor], streams: ['stickpin'], repositories: [] });
+    node.plug(await make(1, advisor));
+    await node.until(({ rejected }) => rejected.length === 1);
+    expect([runs, node.report().bundles]).toEqual([[], []]);
   });
 
   it('starts nothing for another stream', async () => {
