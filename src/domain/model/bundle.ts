@@ -204,7 +204,10 @@ export function bundleTitle(bundle: { readonly name: string; readonly version: s
   return `${bundle.name} ${bundle.version}`;
 }
 
-/** Without images it is a release by its attached files, unless it carries advisories or keys, as a notice. */
+/**
+ * Without images it is a release by its attached files, unless it carries advisories or keys, as a
+ * notice.
+ */
 export function hasFilesAlone({
   attachments = [],
   advisories = [],

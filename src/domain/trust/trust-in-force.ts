@@ -53,8 +53,8 @@ export interface TrustInForce {
 }
 
 /**
- * A release carries images, or attached files alone. Any other bundle is a notice: it is adopted for
- * its advisories and keys, and never preloaded or activated.
+ * A release carries images, or attached files alone. Any other bundle is a notice: it is adopted
+ * for its advisories and keys, and never preloaded or activated.
  */
 export function isRelease({ contents, payload }: Pick<VerifiedBundle, 'contents' | 'payload'>): boolean {
   return contents.images.length > 0 || hasFilesAlone(payload);

@@ -7,7 +7,7 @@ import { folderForEach } from '../../support/files/temporary-folder.ts';
 const script = new URL('../../../systemd/self-update', import.meta.url).pathname;
 const arch = process.arch === 'arm64' ? 'arm64' : 'x64';
 
-/** Real archives with a real install.sh of their own; systemctl is a double that runs the runner. */
+/** The archives are real, with an install.sh of their own. systemctl is a double. */
 describe('the update of stickpin from a release', () => {
   const base = folderForEach();
   const root = () => join(base, 'root');
@@ -21,7 +21,7 @@ describe('the update of stickpin from a release', () => {
     chmodSync(path, 0o755);
   }
 
-  /** @param program whether the daemon of this version is healthy, or its installation breaks off */
+  /** @param program whether its daemon is healthy, or its installation breaks off */
   function archive(version: string, program: 'good' | 'bad' | 'refused'): void {
     const name = `stickpin-${version}-linux-${arch}`;
     const folder = join(base, 'made', name);
