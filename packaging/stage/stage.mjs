@@ -60,8 +60,15 @@ async function stageIntegration(stage, lib) {
   for (const script of ['install.sh', 'uninstall.sh']) await copyProgram(join(node, script), join(stage, script));
   await copyProgram(join(root, 'packaging/stickpin'), join(stage, 'stickpin'));
   for (const script of SCRIPTS) await copyProgram(join(node, script), join(lib, script));
-  for (const script of ['clear-mirrors', 'keep-mirrors', 'openshift-upgrade', 'microshift-manifests', 'host-image'])
-    await copyProgram(join(root, 'systemd', script), join(lib, script));
+  const scripts = [
+    'clear-mirrors',
+    'keep-mirrors',
+    'openshift-upgrade',
+    'microshift-manifests',
+    'host-image',
+    'self-update',
+  ];
+  for (const script of scripts) await copyProgram(join(root, 'systemd', script), join(lib, script));
   for (const file of ['inside.sh', 'stickpin.cil']) await cp(join(node, file), join(lib, file));
   await writeFile(join(lib, 'files'), await fileLines());
   for (const file of ['crio-guard.conf', 'stickpin-crio.tmpfiles.conf'])

@@ -60,21 +60,23 @@ async function checkDraft(options: CreateOptions, faults: FaultList): Promise<vo
 
 function checkCarried(options: CreateOptions): void {
   const hasNotice = options.advisories !== undefined || options.trust !== undefined;
-  if (!hasImages(options) && !hasNotice) {
+  const hasFiles = (options.attachments ?? []).length > 0;
+  if (!hasImages(options) && !hasNotice && !hasFiles) {
     const message =
-      'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key';
+      'no image is given: a bundle needs at least one image, or --archive, --release, --attach, --advisory, --trust-key or --revoke-key';
     throw bundleError('bundle/option', [message, ...(options.notes ?? []).slice(0, MAX_NOTES)].join('; '));
   }
-  if (!hasImages(options)) checkNoticeOptions(options);
+  if (!hasImages(options)) checkNoticeOptions(options, hasFiles && !hasNotice);
 }
 
-function checkNoticeOptions({ base, artifacts = [], imagePolicy, ...options }: CreateOptions): void {
+function checkNoticeOptions({ base, artifacts = [], imagePolicy, ...options }: CreateOptions, hasFiles: boolean): void {
   const others = [
     base !== undefined && '--base',
     artifacts.length > 0 && '--artifact',
     imagePolicy !== undefined && '--verify-images',
   ];
-  const found = [...releaseMembers(options).map(({ flag }) => flag), ...others.filter((flag) => flag !== false)];
+  const members = hasFiles ? [] : releaseMembers(options).map(({ flag }) => flag);
+  const found = [...members, ...others.filter((flag) => flag !== false)];
   if (found.length === 0) return;
   const message = `no image is given, so that ${found.join(', ')} would have no effect: add the images, or leave the option out. To say that another release is a barrier or a dead end, use --advisory`;
   throw bundleError('bundle/option', message);

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
+import { type Advisory, type Contents, hasFilesAlone, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import {
   CONTROL_PLANE_PLACES,
@@ -360,14 +360,14 @@ const RELEASE_MEMBERS: readonly ReleaseMember[] = [
   { member: 'update.base', flag: '--base', isIn: ({ update }) => update?.base !== undefined },
 ];
 
-/** Members about the release of the payload. They have no effect in a bundle without images. */
+/** Members about the release of the payload. They have no effect in a notice. */
 export function releaseMembers(payload: Members): readonly Omit<ReleaseMember, 'isIn'>[] {
   return RELEASE_MEMBERS.filter(({ isIn }) => isIn(payload));
 }
 
-/** A bundle without images contains no release. @throws AppError `bundle/payload` */
+/** A notice contains no release. @throws AppError `bundle/payload` */
 export function checkNotice(payload: Payload, { images }: Pick<Contents, 'images'>): void {
-  const found = images.length > 0 ? [] : releaseMembers(payload);
+  const found = images.length > 0 || hasFilesAlone(payload) ? [] : releaseMembers(payload);
   if (found.length === 0) return;
   const names = found.map(({ member }) => member).join(', ');
   const message = `payload: ${names}: a bundle without images has no release that this would count for; have it made without`;

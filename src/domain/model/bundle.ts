@@ -200,3 +200,15 @@ export function bundleName(bundle: { readonly name: string; readonly version: st
 export function bundleTitle(bundle: { readonly name: string; readonly version: string }): string {
   return `${bundle.name} ${bundle.version}`;
 }
+
+/**
+ * Without images it is a release by its attached files, unless it carries advisories or keys, as a
+ * notice.
+ */
+export function hasFilesAlone({
+  attachments = [],
+  advisories = [],
+  trust,
+}: Partial<Pick<Payload, 'attachments' | 'advisories' | 'trust'>>): boolean {
+  return attachments.length > 0 && advisories.length === 0 && trust === undefined;
+}

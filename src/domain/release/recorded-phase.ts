@@ -75,8 +75,9 @@ export function wasActive({ activeAt, activatedAt }: StoredBundle): boolean {
   return activeAt !== undefined && activatedAt !== undefined && activeAt >= activatedAt;
 }
 
+/** Releases of attached files alone have no images to share. */
 export function isTwin(one: StoredBundle, other: StoredBundle): boolean {
-  if (one.bundleId === other.bundleId) return false;
+  if (one.bundleId === other.bundleId || one.contents.images.length === 0) return false;
   return isSameSet(one.contents.images, other.contents.images);
 }
 

@@ -17,6 +17,7 @@ export const SHIPPED_UNITS = [
   'stickpin-openshift-upgrade.service',
   'stickpin-microshift-manifests.service',
   'stickpin-host-switch.service',
+  'stickpin-self-update.service',
 ] as const;
 
 export type ReleaseHook = (typeof RELEASE_HOOKS)[number];

@@ -1,5 +1,5 @@
 import { assertNever } from '../../platform/app-error.ts';
-import type { Image, Payload, VerifiedBundle } from '../model/bundle.ts';
+import { hasFilesAlone, type Image, type Payload, type VerifiedBundle } from '../model/bundle.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { hasRotation, type Revocations } from './approval.ts';
 
@@ -31,7 +31,7 @@ export function isRoleName(text: string): boolean {
 }
 
 interface ScopedBundle {
-  readonly payload: Pick<Payload, 'name'>;
+  readonly payload: Pick<Payload, 'name'> & Partial<Pick<Payload, 'attachments' | 'advisories' | 'trust'>>;
   readonly contents: { readonly [Kind in 'images' | 'artifacts']?: readonly Pick<Image, 'reference' | 'tags'>[] };
 }
 
@@ -52,6 +52,10 @@ export function coversRepository({ repositories }: Pick<Role, 'repositories'>, r
 export function outsideScope(role: Role, { payload, contents }: ScopedBundle): OutsideScope | undefined {
   const stream = payload.name;
   if (!coversStream(role, stream)) return { kind: 'stream', stream };
+  // A role without repositories may sign notices, and no release.
+  const isWithoutImages = contents.images === undefined || contents.images.length === 0;
+  if (isWithoutImages && hasFilesAlone(payload) && role.repositories.length === 0)
+    return { kind: 'repository', stream, repository: 'attached files' };
   for (const { reference, tags } of [...(contents.images ?? []), ...(contents.artifacts ?? [])]) {
     const repository = [reference, ...tags].map(repositoryOf).find((name) => !coversRepository(role, name));
     if (repository !== undefined) return { kind: 'repository', stream, repository };

@@ -1,4 +1,4 @@
-import type { VerifiedBundle } from '../model/bundle.ts';
+import { hasFilesAlone, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Fault } from '../model/reason.ts';
 import { hasRotation, type KeyRotation, type TrustRequirement } from './approval.ts';
@@ -53,12 +53,11 @@ export interface TrustInForce {
 }
 
 /**
- * A release carries images. A bundle without images ("a bundle may carry nothing else", bundle
- * format, `advisories`) is a notice: it is adopted for its advisories and keys, and never preloaded
- * or activated.
+ * A release carries images, or attached files alone. Any other bundle is a notice: it is adopted
+ * for its advisories and keys, and never preloaded or activated.
  */
-export function isRelease({ contents }: VerifiedBundle): boolean {
-  return contents.images.length > 0;
+export function isRelease({ contents, payload }: VerifiedBundle): boolean {
+  return contents.images.length > 0 || hasFilesAlone(payload);
 }
 
 /** How many keys and advisories of a notice are in force. */

@@ -10,12 +10,12 @@ import { isProven } from '../../domain/release/recorded-phase.ts';
 import { spareTagsIn, withoutNames } from '../../domain/release/retention.ts';
 import { isStillRemovable } from '../../domain/release/retirement.ts';
 import { sharedRepositories } from '../../domain/release/tag-goals.ts';
+import { contentText } from '../../domain/report/texts/short-texts.ts';
 import type { PastSpeaker } from '../../domain/state/past.ts';
 import { approvalsIn, type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { isApproved } from '../../domain/trust/approval.ts';
 import { assertNever } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
-import { formatCount } from '../../platform/sizes.ts';
 import type { EventRow, StateStore } from '../../ports/state.ts';
 import { documentsOf } from '../keepers/document-keeper.ts';
 import {
@@ -54,8 +54,7 @@ export function recordReady({ ports: { store, recorder } }: EffectContext, bundl
 }
 
 function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
-  const images = formatCount(contents.images.length, 'image');
-  const message = `${bundleTitle(payload)} is ready: ${images} present and pinned`;
+  const message = `${bundleTitle(payload)} is ready: ${contentText({ payload, contents })}`;
   return { kind: 'bundleReady', level: 'info', bundleId, message };
 }
 

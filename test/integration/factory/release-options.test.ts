@@ -83,7 +83,7 @@ describe('a bundle without images', () => {
     const empty = await create('bundle');
     expect(empty).toMatchObject({ exitCode: 2 });
     expect(empty.stderr).toMatch(
-      /^stickpin: no image is given: .*--release, --advisory, --trust-key or --revoke-key\n$/,
+      /^stickpin: no image is given: .*--release, --attach, --advisory, --trust-key or --revoke-key\n$/,
     );
   });
 

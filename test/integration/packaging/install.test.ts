@@ -63,6 +63,7 @@ describe.runIf(have(archiveNeed))('the archive', () => {
       '/usr/lib/systemd/system/stickpin-microshift-manifests.service',
       '/usr/lib/systemd/system/stickpin-openshift-upgrade.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
+      '/usr/lib/systemd/system/stickpin-self-update.service',
       '/usr/lib/systemd/system/stickpin-sources.service',
       '/usr/lib/systemd/system/stickpin.service',
       '/usr/lib/tmpfiles.d/stickpin.conf',

@@ -29,7 +29,7 @@ import { endsAlone } from '../reasons/holds.ts';
 import { blindLine, retiredLine, runtimeAway } from '../reasons/node-lines.ts';
 import { doesFor, reasonLine } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { timeText } from '../texts/short-texts.ts';
+import { contentText, timeText } from '../texts/short-texts.ts';
 
 const SEE_LIST = "See 'stickpin list'";
 
@@ -200,7 +200,7 @@ function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[
   const { bundle, phase, activationDue } = entry;
   const count = bundle.contents.artifacts?.length ?? 0;
   const beside = count === 0 ? '' : `, ${formatCount(count, 'artifact')} kept`;
-  const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned${beside}`;
+  const images = `${contentText(bundle)}${beside}`;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
   const loaded = (names: Names) => `${title(names)} is loaded: ${images}`;
   if (activationDue) {
@@ -297,8 +297,7 @@ function lineOfHold(entry: BundleAssessment, hold: ActivationHold, bundles: Kept
     const { what, details = [], ...words } = holdWords(hold, names);
     const total = bundle.contents.images.length;
     const absent = entry.absentImages.length;
-    const present = absent === 0 ? formatCount(total, 'image') : `${total - absent}/${total} images`;
-    const images = `${present} present and pinned`;
+    const images = absent === 0 ? contentText(bundle) : `${total - absent}/${total} images present and pinned`;
     return {
       ...words,
       what: `${head}: ${what}`,

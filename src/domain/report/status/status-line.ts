@@ -42,7 +42,7 @@ import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/release-text.ts';
-import { unmountedText } from '../texts/short-texts.ts';
+import { contentText, unmountedText } from '../texts/short-texts.ts';
 import {
   blockedLine,
   bundleTrouble,
@@ -345,17 +345,18 @@ function lifecycleLine(
   bundles: readonly BundleAssessment[],
   { soaks }: LifecycleAssessment,
 ): Line {
-  const images = formatCount(bundle.contents.images.length, 'image');
+  const content = contentText(bundle);
+  const images = contentText(bundle, 'pinned');
   const about = (what: string): Line => ({
     does: 'idle',
     says: (names) => ({ what: `${titleAmong(bundle, bundles, names)} ${what}` }),
   });
-  if (phase === 'proven') return about(`proven (${images} pinned).`);
+  if (phase === 'proven') return about(`proven (${images}).`);
   const soak = soaks.get(bundle.bundleId);
-  if (phase !== 'active' || soak?.kind !== 'soaking') return about(`${phase} (${images} present and pinned).`);
-  if (soak.lacking.length > 0) return about(`active (${images} pinned), waits for ${soak.lacking.join(', ')} to run.`);
+  if (phase !== 'active' || soak?.kind !== 'soaking') return about(`${phase} (${content}).`);
+  if (soak.lacking.length > 0) return about(`active (${images}), waits for ${soak.lacking.join(', ')} to run.`);
   const remaining = formatDuration(soak.remainingMs ?? 0);
-  return failingIn(bundle, bundles, soak) ?? about(`active (${images} pinned), proven in about ${remaining}.`);
+  return failingIn(bundle, bundles, soak) ?? about(`active (${images}), proven in about ${remaining}.`);
 }
 
 /** Describes releases in use whose containers fail. */

@@ -47,6 +47,16 @@ export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): strin
   return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
 }
 
+/** Returns `112 images present and pinned`, or `no images, 2 attached files`. */
+export function contentText(
+  { contents, payload }: Pick<VerifiedBundle, 'contents' | 'payload'>,
+  state = 'present and pinned',
+): string {
+  const count = contents.images.length;
+  if (count > 0) return `${formatCount(count, 'image')} ${state}`;
+  return `no images, ${formatCount(payload.attachments?.length ?? 0, 'attached file')}`;
+}
+
 /** Returns `ocp notice 2026.1.1`. */
 export function noticeTitle({ name, version }: Payload): string {
   return `${name} notice ${version}`;

@@ -69,7 +69,8 @@ it('keeps the files of a release whose name and version a bundle of a role witho
   node.unplug();
   const bytes = Buffer.from('of the advisor');
   const notes = { name: 'notes.txt', mediaType: 'text/plain', digest: digestOf(bytes), size: bytes.length };
-  const over = { version: '4.13.7', sequence: 200, attachments: [notes] };
+  const advisories = [{ version: '4.13.6', deadend: true as const, reason: 'lost disks' }];
+  const over = { version: '4.13.7', sequence: 200, attachments: [notes], advisories };
   const notice = makeNotice(join(dir, 'notice'), over, [advisor]);
   writeFileSync(join(notice.path, 'blobs/sha256', hexOf(notes.digest)), bytes);
   node.plug(notice.path);

@@ -19,6 +19,7 @@ import {
 } from '../../../support/daemon/scenario.ts';
 
 const attachments = [{ name: 'notes.txt', mediaType: 'text/plain', digest: digestOf('notes'), size: 5 }];
+const advisories = [{ version: '0.9.0', deadend: true as const, reason: 'x' }];
 const release = verified({ attachments });
 const ready = stored(release, { readyAt: NOON });
 
@@ -58,7 +59,7 @@ describe('releaseFilesPlan', () => {
   });
 
   it('installs the files of a bundle without images when it is adopted', () => {
-    const notice = verified({ attachments, images: {}, version: '1.0.0' });
+    const notice = verified({ attachments, images: {}, version: '1.0.0', advisories });
     expect(plan([stored(notice)]).install).toEqual([['ocp/1.0.0', notice.bundleId]]);
   });
 
@@ -75,7 +76,7 @@ describe('releaseFilesPlan', () => {
   describe('of bundles with the same name and version', () => {
     const folder = 'ocp/4.13.7';
     const remade = verified({ attachments, sequence: 8 });
-    const notice = verified({ attachments, images: {}, sequence: 9 });
+    const notice = verified({ attachments, images: {}, sequence: 9, advisories });
     const [ownOld, ownNew, ownNotice] = [release, remade, notice].map(ownFolderOf);
     const at = (over: Partial<StoredBundle>) => ({ ...ready, ...over });
     const again = (over: Partial<StoredBundle> = {}) => ({
@@ -171,7 +172,7 @@ describe('spareAttachments', () => {
 
   it('are not attachments of another bundle, also of a notice or of one that is being adopted', () => {
     const next = verified({ attachments, version: '4.13.8', sequence: 8 });
-    const notice = verified({ attachments, images: {}, version: '1.0.0', sequence: 9 });
+    const notice = verified({ attachments, images: {}, version: '1.0.0', sequence: 9, advisories });
     expect(spare([retired, stored(next)])).toEqual([]);
     expect(spare([retired, stored(notice)])).toEqual([]);
     expect(spare([retired], { media: [medium('sdb1', [found(next)])] })).toEqual([]);

@@ -1,0 +1,160 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+
+const script = new URL('../../../systemd/self-update', import.meta.url).pathname;
+const arch = process.arch === 'arm64' ? 'arm64' : 'x64';
+
+/** The archives are real, with an install.sh of their own. systemctl is a double. */
+describe('the update of stickpin from a release', () => {
+  const base = folderForEach();
+  const root = () => join(base, 'root');
+  const state = (name: string) => join(root(), 'var/lib/stickpin-update', name);
+  const installed = () => readFileSync(join(root(), 'usr/lib/stickpin/program'), 'utf8').trim();
+  const calls = () => (existsSync(join(base, 'calls')) ? readFileSync(join(base, 'calls'), 'utf8') : '');
+
+  function executable(path: string, text: string): void {
+    mkdirSync(join(path, '..'), { recursive: true });
+    writeFileSync(path, `#!/bin/sh\n${text}\n`);
+    chmodSync(path, 0o755);
+  }
+
+  /** @param program whether its daemon is healthy, or its installation breaks off */
+  function archive(version: string, program: 'good' | 'bad' | 'refused'): void {
+    const name = `stickpin-${version}-linux-${arch}`;
+    const folder = join(base, 'made', name);
+    executable(
+      join(folder, 'install.sh'),
+      `printf '${version} half' >${root()}/usr/lib/stickpin/program
+[ ! -e ${base}/kill-install ] || { rm ${base}/kill-install; kill -9 $PPID $$; }
+[ ${program} != refused ] || exit 1
+echo '${version} ${program}' >${root()}/usr/lib/stickpin/program`,
+    );
+    execFileSync('tar', ['-czf', join(base, 'attachments', `${name}.tar.gz`), '-C', join(base, 'made'), name]);
+  }
+
+  beforeEach(() => {
+    for (const folder of ['attachments', 'made', 'root/usr/lib/stickpin', 'root/var/lib/stickpin'])
+      mkdirSync(join(base, folder), { recursive: true });
+    const lib = join(root(), 'usr/lib/stickpin');
+    writeFileSync(join(lib, 'format'), 'archive\n');
+    writeFileSync(join(lib, 'program'), '1.0.0 good\n');
+    writeFileSync(join(lib, 'files'), 'tree - lib /usr/lib/stickpin\nfile 0755 stickpin /usr/bin/stickpin\n');
+    executable(join(lib, 'setup'), 'exit 0');
+    const is = (word: string) => `grep -q ' ${word}$' ${lib}/program`;
+    executable(
+      join(root(), 'usr/bin/stickpin'),
+      `echo "stickpin $*" >>${base}/calls
+case $1 in --version) cut -d' ' -f1 ${lib}/program ;; status) ${is('good')} ;; esac`,
+    );
+    executable(
+      join(base, 'bin/systemctl'),
+      `case "$*" in
+  *'is-active stickpin.service') ${is('half')} && exit 1; exit 0 ;;
+  *MainPID*) echo 7 ;;
+  'start stickpin-self-update-run.service') [ ! -s ${state('step')} ] || exec /bin/sh ${state('self-update')} run ;;
+esac`,
+    );
+    archive('2.0.0', 'good');
+  });
+
+  function run(version = '2.0.0', env: Readonly<Record<string, string>> = {}, command = [script, 'start']) {
+    const { stderr, status } = spawnSync('/bin/sh', command, {
+      encoding: 'utf8',
+      env: {
+        PATH: `${join(base, 'bin')}:${process.env.PATH}`,
+        ROOT: root(),
+        POLL_SECONDS: '0.05',
+        HEALTH_SECONDS: '2',
+        STICKPIN_DIGEST: `sha256:${version}`,
+        STICKPIN_BUNDLE: `stickpin@${version}`,
+        STICKPIN_NAME: 'stickpin',
+        STICKPIN_VERSION: version,
+        STICKPIN_ATTACHMENTS: join(base, 'attachments'),
+        ...env,
+      },
+    });
+    return { stderr, status };
+  }
+
+  it('installs the package for this machine, and proves the release', () => {
+    expect(run()).toMatchObject({ status: 0, stderr: expect.stringContaining('installed and healthy') });
+    expect(installed()).toBe('2.0.0 good');
+    expect(calls()).toContain('stickpin prove sha256:2.0.0');
+    expect(existsSync(state('step'))).toBe(false);
+  });
+
+  it.each(['bad', 'refused'] as const)('puts the earlier one back, once, when the new one is %s', (program) => {
+    archive('2.0.0', program);
+    const first = run();
+    expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
+    expect(first.stderr).toContain('stickpin@2.0.0 was not ready and healthy in time: stickpin 1.0.0 is back');
+    archive('2.0.0', 'good');
+    const again = run();
+    expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
+    expect(again.stderr).toContain(`To try it again: rm ${state('result')}`);
+    expect(calls()).not.toContain('prove');
+    archive('2.1.0', 'good');
+    rmSync(join(base, 'attachments', `stickpin-2.0.0-linux-${arch}.tar.gz`));
+    expect([run('2.1.0').status, installed()]).toEqual([0, '2.1.0 good']);
+  });
+
+  it('puts the earlier one back when the package is of another version than its release', () => {
+    expect([run('3.0.0').status, installed()]).toEqual([1, '1.0.0 good']);
+  });
+
+  it('goes on after a kill within the installation', () => {
+    writeFileSync(join(base, 'kill-install'), '');
+    expect(run().status).toBe(1);
+    expect([installed(), readFileSync(state('step'), 'utf8')]).toEqual(['2.0.0 half', 'install-2\n']);
+    expect(run('2.0.0', {}, [state('self-update'), 'run']).status).toBe(0);
+    expect(installed()).toBe('2.0.0 good');
+    expect(run().status).toBe(0);
+    expect(calls()).toContain('stickpin prove sha256:2.0.0');
+  });
+
+  it.each([
+    ['install-1', '2.0.0 good', 'good'],
+    ['install-2', '2.0.0 good', 'good'],
+    ['check', '2.0.0 good', 'good'],
+    ['check', '1.0.0 good', 'bad'],
+    ['return', '1.0.0 good', 'bad'],
+  ] as const)('after a cut at step %s a boot ends with %s', (step, after, program) => {
+    archive('2.0.0', program);
+    // Everything is kept, and the runner is not started.
+    const systemctl = readFileSync(join(base, 'bin/systemctl'), 'utf8');
+    executable(join(base, 'bin/systemctl'), 'exit 0');
+    expect(run().stderr).toContain('did not end');
+    writeFileSync(join(base, 'bin/systemctl'), systemctl);
+    writeFileSync(state('step'), `${step}\n`);
+    const isInstalled = step === 'check' || step === 'return';
+    if (isInstalled) writeFileSync(join(root(), 'usr/lib/stickpin/program'), `2.0.0 ${program}\n`);
+    run('2.0.0', {}, [state('self-update'), 'run']);
+    expect([installed(), existsSync(state('step'))]).toEqual([after, false]);
+  });
+
+  it.each(['', 'stickpin-9-linux-x64.tar.gz stickpin-9-linux-arm64.tar.gz'])(
+    'installs nothing of a release that brings not exactly one package for this machine: %j',
+    (names) => {
+      if (names === '') rmSync(join(base, 'attachments', `stickpin-2.0.0-linux-${arch}.tar.gz`));
+      for (const name of names.split(' ').filter(Boolean)) writeFileSync(join(base, 'attachments', name), '');
+      const { status, stderr } = run();
+      expect([status, installed()]).toEqual([1, '1.0.0 good']);
+      expect(stderr).toContain('and this node needs one: it is installed as archive');
+    },
+  );
+
+  it('installs nothing that VERIFY_PACKAGE refuses', () => {
+    const { status, stderr } = run('2.0.0', { VERIFY_PACKAGE: 'test -d' });
+    expect([status, installed()]).toEqual([1, '1.0.0 good']);
+    expect(stderr).toContain("'test -d' refuses the package: nothing was installed");
+  });
+
+  it('only proves a release that is installed already', () => {
+    writeFileSync(join(root(), 'usr/lib/stickpin/program'), '2.0.0 good\n');
+    expect(run().status).toBe(0);
+    expect(existsSync(state('earlier'))).toBe(false);
+  });
+});
