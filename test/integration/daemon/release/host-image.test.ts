@@ -155,6 +155,15 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
     return contents.images[0]?.reference ?? '';
   }
 
+  /** Its first release is booted and proven. */
+  async function startProven() {
+    const both = await start('bootc');
+    const first = await load(1, both);
+    await both.host.reboot(first);
+    await both.node.until(({ bundles }) => bundles[0]?.phase === 'proven');
+    return { both, first };
+  }
+
   it.each(['bootc', 'rpm-ostree'] as const)(
     'is proven by the boot into it, and rolled back by one that came back (%s)',
     async (tool) => {
@@ -189,11 +198,8 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
   );
 
   it('is judged by the boot when its hook is started once more after it', async () => {
-    const both = await start('bootc');
-    const { host, node } = both;
-    const first = await load(1, both);
-    await host.reboot(first);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'proven');
+    const { both, first } = await startProven();
+    const { host } = both;
     await load(2, both);
     const before = host.lines().length;
     host.boots(first);
@@ -202,11 +208,8 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
   });
 
   it('is not rolled back by its boot when a newer release took its place', async () => {
-    const both = await start('bootc');
-    const { host, node } = both;
-    const first = await load(1, both);
-    await host.reboot(first);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'proven');
+    const { both, first } = await startProven();
+    const { host } = both;
     await load(2, both);
     const record = join(base, 'state/release');
     const written = readFileSync(record);
