@@ -5,6 +5,7 @@
 # Needs jq.
 set -eu
 streams=${STREAMS:-microshift}
+command -v jq >/dev/null || { echo 'greenboot.sh needs jq: nothing is judged' >&2 && exit 1; }
 booted=$(sed -n 's/^btime //p' "${STAT:-/proc/stat}")
 
 # again COMMAND...: until the daemon answers (exit code 3), for a minute.
@@ -23,7 +24,7 @@ again() {
 releases=$(again stickpin list --json)
 judged=$(printf '%s\n' "$releases" | jq -r --argjson booted "$booted" '.bundles as $all | $all[]
   | select(.current and (.phase == "activated" or .phase == "active"))
-  | select((.activatedAt | sub("\\.[0-9]+Z$"; "Z") | fromdateiso8601) < $booted)
+  | select(((.activatedAt // empty) | sub("\\.[0-9]+Z$"; "Z") | fromdateiso8601) < $booted)
   | . as $one
   | any($all[]; .name == $one.name and .rolledBack and .sequence > $one.sequence) as $back
   | "\(.name) \(.version) \(if $back then "back" else "new" end)"')

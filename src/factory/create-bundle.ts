@@ -219,7 +219,9 @@ async function fetchAll(
     // The layers of a release list the other images.
     const ofPlan = part === 'release' ? undefined : unfetched;
     const from = { referrers: attached, access, onProgress, onNote, cache, unfetched: ofPlan };
-    return fetchImages(wanted, arch, join(folder, part), from, signal).finally(() => cache?.prune());
+    return fetchImages(wanted, arch, join(folder, part), from, signal).finally(() =>
+      unfetched === undefined ? cache?.prune() : undefined,
+    );
   };
   const { requests: archived, notes } = await readArchives(
     archives,

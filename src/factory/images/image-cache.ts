@@ -15,6 +15,12 @@ export interface CacheChoice {
   readonly maxBytes: number;
 }
 
+/** By the Cache Directory Tagging Specification. Nothing is removed from a folder without it. */
+const TAG = 'CACHEDIR.TAG';
+const TAG_TEXT = 'Signature: 8a477f597d28d172789f06886806bc55\n# Images that stickpin keeps for the next bundle.\n';
+/** A file of the cache, also one that a killed process left. */
+const CACHED = /^[0-9a-f]{64}(?:\.[0-9a-f-]{36})?$/;
+
 /** Only a transfer by skopeo checks such rules of containers-policy.json(5). */
 const DEMANDS_SIGNATURES = /"(?:signedBy|sigstoreSigned)"/;
 
@@ -37,7 +43,30 @@ export class ImageCache {
   static async open(choice: CacheChoice, onFault: (message: string) => void): Promise<ImageCache | undefined> {
     const policy = await readPolicy();
     if (DEMANDS_SIGNATURES.test(policy)) return undefined;
-    return new ImageCache(choice, policy, onFault);
+    const cache = new ImageCache(choice, policy, onFault);
+    const fault = await cache.fault().catch(reasonOf);
+    if (fault === undefined) return cache;
+    onFault(`the cache ${choice.directory} is not used: ${fault}; see --cache and --no-cache`);
+    return undefined;
+  }
+
+  /** Another user could have links there, by which files elsewhere were removed. */
+  private async fault(): Promise<string | undefined> {
+    const { directory } = this.choice;
+    const names = await readdir(directory).catch((error: unknown) => {
+      if (systemCodeOf(error) === 'ENOENT') return undefined;
+      throw error;
+    });
+    if (names === undefined) return undefined;
+    const tag = await readFile(join(directory, TAG), 'utf8').catch(() => undefined);
+    if (names.length > 0 && tag !== TAG_TEXT) return `it has files and is no cache of stickpin (no ${TAG})`;
+    for (const path of [`${directory}/.`, join(directory, 'blobs'), ...this.folders()]) {
+      const found = await lstat(path).catch(() => undefined);
+      if (found === undefined) continue;
+      if (!found.isDirectory()) return `${path} is not a folder`;
+      if (found.uid !== process.geteuid?.() || (found.mode & 0o022) !== 0) return `other users may write to ${path}`;
+    }
+    return undefined;
   }
 
   /** The image if it is whole, by the sizes of its blobs. */
@@ -77,6 +106,9 @@ export class ImageCache {
   /** Keeps an image whose blobs are in the layout at `folder`. */
   async put(location: string, manifest: Buffer, folder: string): Promise<void> {
     await this.attempt(async () => {
+      await mkdir(this.choice.directory, { recursive: true, mode: 0o700 });
+      // The tag comes first: another process may open the cache in between.
+      await writeFile(join(this.choice.directory, TAG), TAG_TEXT);
       for (const one of this.folders()) await mkdir(one, { recursive: true, mode: 0o700 });
       for (const { digest, size } of blobsOf(manifest)) {
         const cached = this.blobPath(digest);
@@ -94,14 +126,14 @@ export class ImageCache {
     for (const folder of this.folders()) {
       for (const name of await readdir(folder).catch(() => [])) {
         const path = join(folder, name);
-        const { size = 0, mtimeMs = 0 } = (await lstat(path).catch(() => undefined)) ?? {};
-        found.push({ path, size, mtimeMs });
+        const file = await lstat(path).catch(() => undefined);
+        if (file?.isFile() && CACHED.test(name)) found.push({ path, size: file.size, mtimeMs: file.mtimeMs });
       }
     }
     let keptBytes = 0;
     for (const { path, size } of found.sort((a, b) => b.mtimeMs - a.mtimeMs)) {
-      keptBytes += size;
-      if (keptBytes > this.choice.maxBytes) await this.attempt(() => rm(path, { force: true }));
+      if (keptBytes + size <= this.choice.maxBytes) keptBytes += size;
+      else await this.attempt(() => rm(path, { force: true }));
     }
   }
 

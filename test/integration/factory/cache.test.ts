@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -113,7 +114,7 @@ describe.runIf(have('skopeo'))('the cache of bundle create', () => {
     expect(existsSync(at('cache'))).toBe(false);
     await create('two', '--cache', at('mine'));
     expect(existsSync(at('cache'))).toBe(false);
-    expect(readdirSync(at('mine'))).toEqual(['blobs', 'images']);
+    expect(readdirSync(at('mine'))).toEqual(['CACHEDIR.TAG', 'blobs', 'images']);
   });
 
   it.each([
@@ -169,37 +170,47 @@ describe.runIf(have('skopeo'))('the cache of bundle create', () => {
       .reduce((sum, size) => sum + size, 0);
     const folder = at('cache', 'stickpin', 'images');
     const documents = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-    const other = ['--image', `quay.example.com/x:1=docker://${registry.host}/shop/web:1`];
-    await runCommand(
-      [
-        'bundle',
-        'create',
-        '--dry-run',
-        '--name',
-        'a',
-        '--version',
-        '1.0.0',
-        '--arch',
-        'amd64',
-        '--sequence',
-        '1',
-        '--out',
-        at('x'),
-        ...other,
-        '--cache-size',
-        `${bytes + documents - 1}B`,
-      ],
-      { env: { HOME: root, XDG_CACHE_HOME: at('cache') } },
-    );
+    const limit = ['--cache-size', `${bytes + documents - 1}B`];
+    // A plan removes nothing.
+    expect(await create('two', '--dry-run', ...limit)).toMatchObject({ exitCode: 0 });
+    expect(existsSync(old)).toBe(true);
+    const only = ['--image', `quay.example.com/x:1=docker://${registry.host}/shop/db:1`, '--referrers', 'none'];
+    const draft = ['--name', 'a', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1', '--out', at('x')];
+    const env = { HOME: root, XDG_CACHE_HOME: at('cache') };
+    expect(await runCommand(['bundle', 'create', ...draft, ...only, ...limit], { env })).toMatchObject({ exitCode: 0 });
     expect(existsSync(old)).toBe(false);
     expect(existsSync(cached(layerOf(images.db)))).toBe(true);
+  });
+
+  it('removes no file of others: neither in a folder that is no cache nor behind a link', async () => {
+    mkdirSync(at('photos', 'images'), { recursive: true });
+    writeFileSync(at('photos', 'images', 'holiday.jpg'), 'x'.repeat(1_000));
+    const foreign = await create('one', '--cache', at('photos'), '--cache-size', '1B');
+    expect(foreign).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('is no cache of stickpin') });
+    expect(existsSync(at('photos', 'images', 'holiday.jpg'))).toBe(true);
+
+    await create('two');
+    rmSync(at('cache', 'stickpin', 'images'), { recursive: true });
+    mkdirSync(at('victim'));
+    const victim = at('victim', 'a'.repeat(64));
+    writeFileSync(victim, 'x'.repeat(1_000));
+    symlinkSync(at('victim'), at('cache', 'stickpin', 'images'));
+    const linked = await create('three', '--cache-size', '1B');
+    expect(linked).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('is not a folder') });
+    expect(existsSync(victim)).toBe(true);
+
+    rmSync(at('cache', 'stickpin', 'images'));
+    chmodSync(at('cache', 'stickpin', 'blobs'), 0o777);
+    expect((await create('four')).stderr).toContain('other users may write to');
+    writeFileSync(at('cache', 'stickpin', 'own'), '');
+    expect(await create('five', '--cache', '')).toMatchObject({ exitCode: 2 });
   });
 
   it('makes the bundle without a cache that cannot be used, and says so once', async () => {
     writeFileSync(at('file'), '');
     const { exitCode, stderr } = await create('one', '--cache', at('file'));
     expect(exitCode, stderr).toBe(0);
-    expect(stderr.match(/the cache .*\/file can't be used: .*--no-cache/g)).toHaveLength(1);
+    expect(stderr.match(/the cache .*\/file is not used: .*--no-cache/g)).toHaveLength(1);
   });
 
   it('is not asked where skopeo demands signatures, or under another policy', async () => {

@@ -174,6 +174,7 @@ const DEFAULT_CACHE_BYTES = 50e9;
 function cacheOf({ cache, cacheSize }: ImageOptions, { env }: CommandContext): CreateOptions['cache'] {
   const { XDG_CACHE_HOME: caches = '', HOME: home = '' } = env;
   const parent = isAbsolute(caches) ? caches : isAbsolute(home) ? join(home, '.cache') : undefined;
+  if (cache === '') throw bundleError('bundle/option', '--cache needs the path of a folder');
   const directory = cache ?? (parent === undefined ? undefined : join(parent, 'stickpin'));
   return directory === undefined || directory === false ? undefined : { directory, maxBytes: cacheSize };
 }
