@@ -31,6 +31,12 @@ interface ReadIdentity {
   readonly fields: LogFields;
 }
 
+/** What is read is whole, and makes no identity: an earlier one must not stay in use. */
+interface RefusedIdentity {
+  readonly refusal: unknown;
+  readonly files: readonly string[];
+}
+
 /** How a node proves who it is. */
 export interface IdentityWay {
   /** Begins the line of a fault. */
@@ -40,7 +46,7 @@ export interface IdentityWay {
   /** Those that are known before they are read. */
   readonly files?: readonly string[];
   /** @throws AppError `fleet/identity`: which file is missing or can't be used */
-  read(signal: AbortSignal): Promise<ReadIdentity>;
+  read(signal: AbortSignal): Promise<ReadIdentity | RefusedIdentity>;
 }
 
 /** `fleet.auth = "kubelet"`. @param root for tests; default `/` */
@@ -100,7 +106,7 @@ export class IdentityKeeper {
 
   /**
    * Reads changed files again. Errors are logged. The last good identity stays in use while new
-   * files can't be used, as during a rotation.
+   * files can't be read, as during a rotation.
    */
   async refresh(signal: AbortSignal): Promise<void> {
     const { way, log } = this.options;
@@ -108,12 +114,17 @@ export class IdentityKeeper {
     const seen = await stateOf(this.files);
     if (this.identity !== undefined && seen === this.seen) return;
     try {
-      const { identity, files, used, fields } = await way.read(signal);
-      this.seen = isDeepStrictEqual(files, this.files) ? seen : await stateOf(files);
-      this.identity = identity;
-      this.files = files;
+      const read = await way.read(signal);
+      this.seen = isDeepStrictEqual(read.files, this.files) ? seen : await stateOf(read.files);
+      this.files = read.files;
+      if ('refusal' in read) {
+        this.identity = undefined;
+        throw read.refusal;
+      }
       this.trouble = undefined;
-      log.info(fields, used);
+      if (isSame(this.identity, read.identity)) return;
+      this.identity = read.identity;
+      log.info(read.fields, read.used);
     } catch (error) {
       if (!signal.aborted) this.logTrouble(error);
     }
@@ -127,6 +138,12 @@ export class IdentityKeeper {
     const next = this.identity === undefined ? 'no other node is reached before that is mended' : kept;
     this.options.log.warn({ err: error }, `${what} can't be used: ${trouble}; ${next}`);
   }
+}
+
+/** A list that was written again as it was must not end transfers. */
+function isSame(before: Identity | undefined, next: Identity): boolean {
+  if (before?.keys === undefined || next.keys === undefined) return false;
+  return isDeepStrictEqual([before.node, before.keys, before.options.key], [next.node, next.keys, next.options.key]);
 }
 
 /** Changes when a file is replaced or rewritten, also behind a link. */

@@ -84,9 +84,8 @@ export async function readSmallFile(path: string, { mayOthersWrite = true } = {}
   try {
     const file = await open(path, constants.O_NONBLOCK);
     try {
-      const { size, mode, uid, gid } = await file.stat();
-      const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== 0);
-      if (!mayOthersWrite && (isOpen || ![0, process.geteuid?.()].includes(uid))) {
+      const { size, mode, uid } = await file.stat();
+      if (!mayOthersWrite && ((mode & 0o022) !== 0 || ![0, process.geteuid?.()].includes(uid))) {
         throw fleetError(
           'fleet/identity',
           `others than root may write it: run 'chown root ${path}; chmod 0644 ${path}'`,

@@ -35,9 +35,17 @@ export function byKeys(settings: KeySettings, stateDir: string, log: Log): Ident
     kept: 'the keys from before stay in use',
     files: [path, settings.keys_file],
     read: async (signal) => {
-      const identity = await identityOfKey(settings, await ownKey(path, log, signal));
-      const used = `This node is ${identity.node} by its key, and knows those of ${settings.keys_file}`;
-      return { identity, files: [path, settings.keys_file], fields: {}, used };
+      const files = [path, settings.keys_file];
+      const list = await readKeys(settings.keys_file).catch((error: unknown) => error);
+      try {
+        const identity = identityOfKey(settings, await ownKey(path, log, signal), list);
+        const used = `This node is ${identity.node} by its key, and knows those of ${settings.keys_file}`;
+        return { identity, files, fields: {}, used };
+      } catch (error) {
+        // A removal counts at once. While a list is wrong, the one before counts.
+        if (!(list instanceof Map)) throw error;
+        return { refusal: error, files };
+      }
     },
   };
 }
@@ -81,7 +89,8 @@ async function readKey(path: string): Promise<KeptKey> {
  * @throws AppError `fleet/identity`
  */
 export async function readKeysIdentity(settings: KeySettings, stateDir: string): Promise<Identity> {
-  return identityOfKey(settings, await keyIn(stateDir));
+  const list = await readKeys(settings.keys_file).catch((error: unknown) => error);
+  return identityOfKey(settings, await keyIn(stateDir), list);
 }
 
 /** A line of `fleet.keys_file` for this node. @throws AppError `fleet/identity` */
@@ -103,10 +112,12 @@ async function keyIn(stateDir: string): Promise<KeyObject> {
   );
 }
 
-async function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject): Promise<Identity> {
-  const keys = await readKeys(keys_file).catch((error: unknown) => {
-    throw fleetError('fleet/identity', `${reasonOf(error)}; ${toAdd(key)}`, { cause: error });
-  });
+/** @param list the names of nodes by fingerprint, or why the list can't be read */
+function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject, list: unknown): Identity {
+  if (!(list instanceof Map)) {
+    throw fleetError('fleet/identity', `${reasonOf(list)}; ${toAdd(key)}`, { cause: list });
+  }
+  const keys: ReadonlyMap<string, string> = list;
   const node = keys.get(fingerprintOf(key));
   if (node === undefined) {
     const [old] = [...keys].find(([, name]) => name === nodeNameOfHost()) ?? [];
@@ -147,6 +158,10 @@ async function readKeys(path: string): Promise<ReadonlyMap<string, string>> {
  */
 export function parseKeys(text: string, path: string): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
+  // The name in its last line may be cut off.
+  if (text !== '' && !text.endsWith('\n')) {
+    throw fleetError('fleet/identity', `${path} does not end with a line break: write it again, whole`);
+  }
   for (const [at, line] of text.split('\n').entries()) {
     if (/^\s*(?:#|$)/.test(line)) continue;
     const wrong = (what: string) => fleetError('fleet/identity', `line ${at + 1} of ${path} ${what}`);

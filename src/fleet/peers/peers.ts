@@ -13,7 +13,7 @@ import { PeerBudgets } from '../wire/peer-budgets.ts';
 import { Addresses, targetsOf } from './addresses.ts';
 import { isNeedy, KnownPeer, type PeerWays, pauseOf, quietPauseOf, type Target } from './peer.ts';
 import { queryMs, ROUNDS_TILL_ABSENT } from './silence.ts';
-import { isComplete, type PeerStore, RememberedPeers } from './stored-peers.ts';
+import { isComplete, type PeerStore, RememberedPeers, type StoredPeer } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
   readonly settings: Pick<Settings['fleet'], 'peers' | 'activate' | 'absent' | 'exclude'>;
@@ -108,13 +108,19 @@ export class Peers extends Observable {
   /** All other nodes that are or were known; a fixed address that never answered has none. */
   nodeNames(): readonly string[] {
     const queried = [...this.shown().values()].flatMap(({ target, node }) => target.name ?? node ?? []);
-    const stored = this.remembered.list().map(({ name }) => name);
-    const others = stored.filter((name) => name !== this.options.cluster.self() && this.isIn(name));
+    const stored = this.stored().map(({ name }) => name);
+    const others = stored.filter((name) => name !== this.options.cluster.self());
     return [...new Set([...queried, ...others])];
   }
 
   private isIn(name: string): boolean {
     return !this.options.settings.exclude.includes(name);
+  }
+
+  /** With `fleet.auth = "keys"` the list says who the nodes are: none is known by an address. */
+  private stored(): readonly StoredPeer[] {
+    const keys = this.options.identity?.()?.keys;
+    return keys === undefined ? this.remembered.list().filter(({ name }) => this.isIn(name)) : [];
   }
 
   /** The own status has changed: queries may be due. */
@@ -288,7 +294,7 @@ export class Peers extends Observable {
       nodes,
       isComplete: isComplete(cluster),
       fixed: settings.peers,
-      stored: this.remembered.list().filter(({ name }) => !leftOut.has(name) && this.isIn(name)),
+      stored: this.stored().filter(({ name }) => !leftOut.has(name)),
     });
     this.hosts = new Set([...targets.values()].map(({ endpoint }) => endpoint.host));
     for (const [address, peer] of this.byAddress) {

@@ -131,9 +131,10 @@ async function call(
   signed: string,
 ): Promise<{ socket: TLSSocket; text: () => string }> {
   const other = join(base, 'call.keys');
-  writeFileSync(other, signed);
-  const { identity } = await byKeys({ keys_file: other, exclude: [] }, stateDir, silentLog).read(NEVER_ABORTED);
-  const { cert, key } = identity.options;
+  writeFileSync(other, `${signed}\n`);
+  const read = await byKeys({ keys_file: other, exclude: [] }, stateDir, silentLog).read(NEVER_ABORTED);
+  if ('refusal' in read) throw read.refusal;
+  const { cert, key } = read.identity.options;
   const socket = connect({ host: '127.0.0.1', port, cert, key, rejectUnauthorized: false });
   let text = '';
   socket.on('data', (bytes: Buffer) => {
@@ -204,7 +205,18 @@ it('refuses a key that is not listed, clear text, and one that was removed, also
   late.socket.write(GET);
   await once(late.socket, 'close');
   expect(late.text()).toBe('');
-}, 180_000);
+
+  // A list without the node that reads it: no key counts there any more.
+  list(...lines);
+  await eventually(() => answers(one, 'host-2'), 60_000);
+  list(lines[1]);
+  await eventually(() => expect(one.log.join('')).toContain('does not list this node'), 30_000);
+  await eventually(() => refuses(one, 'host-2'), 60_000);
+  const last = await call(one.port, two.stateDir, lines[1]).catch(() => undefined);
+  last?.socket.write(GET);
+  if (last !== undefined) await once(last.socket, 'close');
+  expect(last?.text() ?? '').toBe('');
+}, 240_000);
 
 it('names a node by the list of the node that it talks to, whatever it says itself', async () => {
   const own = join(base, 'liar.keys');

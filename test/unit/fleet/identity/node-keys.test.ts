@@ -1,9 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
 import { byKeys, checkKey, ownKeyLine, parseKeys } from '../../../../src/fleet/identity/node-keys.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
@@ -13,7 +15,7 @@ const parse = (text: string) => parseKeys(text, 'fleet.keys');
 
 describe('the list of keys', () => {
   it('has a key and a name in each line, and comments', () => {
-    expect([...parse(`# three\r\n\n ${KEY}  host-1\r\n${OTHER}\thost-1\n${KEY} host-1`)]).toEqual([
+    expect([...parse(`# three\r\n\n ${KEY}  host-1\r\n${OTHER}\thost-1\n${KEY} host-1\n`)]).toEqual([
       [KEY, 'host-1'],
       [OTHER, 'host-1'],
     ]);
@@ -31,15 +33,26 @@ describe('the list of keys', () => {
       'line 5001 of fleet.keys is one too many',
     ],
   ])('is refused with %s', (_what, text, fault) => {
-    expect(() => parse(text)).toThrow(fault);
+    expect(() => parse(`${text}\n`)).toThrow(fault);
   });
+});
+
+it('is refused when its last line may be cut off', () => {
+  expect(() => parse(`${OTHER} host-2\n${KEY} host-1`)).toThrow('fleet.keys does not end with a line break');
+  expect(parse('').size).toBe(0);
 });
 
 describe('the key of a node', () => {
   const base = folderForEach();
   const stateDir = () => join(base, 'state-fleet');
   const settings = () => ({ keys_file: join(base, 'fleet.keys'), exclude: [] });
-  const read = (log = createRecordingLog()) => byKeys(settings(), stateDir(), log).read(NEVER_ABORTED);
+  const keeper = (log = createRecordingLog()) =>
+    new IdentityKeeper({ way: byKeys(settings(), stateDir(), log), clock: systemClock, log });
+  const read = async (log = createRecordingLog()) => {
+    const found = await byKeys(settings(), stateDir(), log).read(NEVER_ABORTED);
+    if ('refusal' in found) throw found.refusal;
+    return found;
+  };
 
   /** Makes a key, and lists it. */
   async function listed(name: string): Promise<string> {
@@ -78,6 +91,56 @@ describe('the key of a node', () => {
     writeFileSync(settings().keys_file, '#'.repeat(1024 * 1024 + 1));
     await expect(read()).rejects.toThrow('has 1048577 bytes');
     expect(readFileSync(join(stateDir(), 'key.pem'), 'utf8')).toContain('PRIVATE KEY');
+  });
+
+  it('is nobody after its line is removed, and keeps no other key either', async () => {
+    const key = await listed('host-1');
+    writeFileSync(settings().keys_file, `${key} host-1\n${OTHER} host-2\n`);
+    const kept = keeper();
+    await kept.refresh(NEVER_ABORTED);
+    expect(kept.current()?.node).toBe('host-1');
+    writeFileSync(settings().keys_file, '# by a loop of ssh that failed for this node\n');
+    await kept.refresh(NEVER_ABORTED);
+    expect(kept.current()).toBeUndefined();
+    writeFileSync(settings().keys_file, `${key} host-1\n`);
+    await kept.refresh(NEVER_ABORTED);
+    expect([...(kept.current()?.keys?.keys() ?? [])]).toEqual([key]);
+  });
+
+  it('that can not be read takes no removed key along', async () => {
+    const key = await listed('host-1');
+    writeFileSync(settings().keys_file, `${key} host-1\n${OTHER} host-2\n`);
+    const kept = keeper();
+    await kept.refresh(NEVER_ABORTED);
+    rmSync(join(stateDir(), 'key.pem'));
+    mkdirSync(join(stateDir(), 'key.pem'));
+    writeFileSync(settings().keys_file, `${key} host-1\n`);
+    await kept.refresh(NEVER_ABORTED);
+    expect(kept.current()).toBeUndefined();
+  });
+
+  it('stays in use with the list before while the list is wrong or half written', async () => {
+    const key = await listed('host-1');
+    const log = createRecordingLog();
+    const kept = keeper(log);
+    await kept.refresh(NEVER_ABORTED);
+    const before = kept.current();
+    for (const text of [`${key} host-1\nnonsense\n`, `${key} host-1`]) {
+      writeFileSync(settings().keys_file, text);
+      await kept.refresh(NEVER_ABORTED);
+      expect(kept.current()).toBe(before);
+      expect(log.lines.at(-1)?.message).toContain('the keys from before stay in use');
+    }
+    // Written again as it was.
+    writeFileSync(settings().keys_file, `# again\n${key} host-1\n`);
+    await kept.refresh(NEVER_ABORTED);
+    expect(kept.current()).toBe(before);
+  });
+
+  it.each([0o664, 0o646])('counts no list that others may write (%o)', async (mode) => {
+    await listed('host-1');
+    chmodSync(settings().keys_file, mode);
+    await expect(read()).rejects.toThrow('others than root may write it');
   });
 
   it('is refused where no certificate was sent', () => {

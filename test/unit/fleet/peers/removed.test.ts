@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { Identity } from '../../../../src/fleet/identity/identity.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { fixedPeers } from '../../../support/fleet/fixed-peers.ts';
@@ -38,6 +39,34 @@ it('queries no removed node, whether the cluster, the disk or a fixed address na
     });
     // Nobody knows who is at a fixed address before it answers.
     expect(queried.filter((host) => ['10.0.0.1', '10.0.0.3'].includes(host))).toEqual([]);
+  } finally {
+    stop.abort();
+    await running;
+  }
+});
+
+it('knows no node by an earlier name of its address where a list of keys names the nodes', async () => {
+  const stop = new AbortController();
+  const cluster = fixedCluster('self');
+  cluster.set([{ name: 'host-9', serves: [] }], 'it is not used');
+  const expected: (readonly string[])[] = [];
+  const peers = fixedPeers({
+    clock: systemClock,
+    cluster,
+    identity: () => ({ keys: new Map([[`sha256:${'a'.repeat(64)}`, 'host-9']]) }) as unknown as Identity,
+    store: { load: async () => [{ name: 'host-2', address: '10.0.0.9:9777' }], save: async () => undefined },
+    settings: { peers: ['10.0.0.9'], activate: 'each', absent: 3_600_000, exclude: [] },
+    request: async (peer) => {
+      expected.push(peer.target.names);
+      peer.isAnsweredBy('host-9');
+      return undefined;
+    },
+  });
+  await peers.load(stop.signal);
+  const running = peers.run(stop.signal);
+  try {
+    await eventually(() => expect(peers.list().map(({ name }) => name)).toEqual(['host-9']));
+    expect([expected[0], peers.nodeNames()]).toEqual([[], ['host-9']]);
   } finally {
     stop.abort();
     await running;
