@@ -99,7 +99,7 @@ interface ManifestBody {
   readonly document: ImageDocument | undefined;
 }
 
-/** Of acceptable size. The client checks and refuses a wrong digest. @throws AppError as a read */
+/** Its size is bounded. The client refuses a wrong digest. @throws AppError as a read */
 export async function readManifest(
   source: BlobSource,
   digest: Digest,

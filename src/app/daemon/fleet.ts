@@ -38,7 +38,7 @@ export interface DaemonFleet {
   close(): Promise<void>;
 }
 
-/** By what this node judges bundles: those that are adopted, and its keys. */
+/** This node judges bundles by those that are adopted and by its keys. */
 interface JudgedBy {
   readonly bundles: readonly StoredBundle[];
   readonly trustRevision: string;

@@ -169,7 +169,7 @@ async function endLock(update: LockSettings, next: Settings | undefined, log: Lo
   }
 }
 
-/** Of the kubelet's certificate, also while no API server runs; else that of the host. */
+/** The kubelet's certificate has it, also while no API server runs. Default: the host's name. */
 async function nodeNameOf({ fleet }: Settings, signal: AbortSignal): Promise<string> {
   const credentials = await readCredentials(fleet.kubeconfig, signal).catch(() => undefined);
   return credentials?.nodeName ?? nodeNameOfHost();
@@ -266,7 +266,7 @@ function apiOf({ fleet }: Settings): KubernetesApi {
   return new KubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
 }
 
-/** As a kubelet without `--hostname-override` calls its Node. */
+/** A kubelet without `--hostname-override` gives its Node this name. */
 function nodeNameOfHost(): string {
   return hostname().trim().toLowerCase();
 }

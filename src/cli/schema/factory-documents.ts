@@ -105,7 +105,7 @@ export const FACTORY_DOCUMENTS = {
     /** Digests of the sources that were given by a name, by that name. */
     resolved: v.record(text, text),
   }),
-  /** With `--dry-run`. `signing` names files and commands as they are given. */
+  /** `--dry-run` prints it. `signing` names files and commands as they are given. */
   'bundle-create-plan': document({
     path: text,
     name: text,

@@ -163,7 +163,7 @@ const LACKS_SOURCE: ReadonlySet<string> = new Set<Reason['code']>([
 /** How many nodes must name a release that this node can't verify. */
 const CLAIMANTS = 2;
 
-/** Of each name. */
+/** Returns the newest release of each name. */
 function newestOf(claims: readonly WantedRelease[]): readonly WantedRelease[] {
   const newest = new Map<string, WantedRelease>();
   for (const claim of claims) {

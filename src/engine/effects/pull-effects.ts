@@ -282,7 +282,7 @@ async function unfitMessage(
   { source }: PullDependencies,
   signal: AbortSignal,
 ): Promise<string> {
-  // Without them the runtime's own words say why.
+  // If there are none, the runtime's own words say why.
   const unfit = await unfitOf(image, bundle.payload.arch, source, signal).catch(() => []);
   signal.throwIfAborted();
   const why = unfit.map((one) => ` ${unfitText(one)}.`).join('');

@@ -78,7 +78,7 @@ function leftOutBundle(message: string): MediumBundle {
  */
 export class PeerMedia implements MediaProvider {
   private readonly peers = new Map<string, PluggedPeer>();
-  /** Of all peers, also those that are no media. */
+  /** Peers that are no media have an entry, too. */
   private needs: ReadonlyMap<string, Needed> = new Map();
   private readonly ranks = new Map<string, GiverRank>();
   /** When a peer that is left out is read again. */

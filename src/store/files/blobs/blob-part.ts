@@ -42,7 +42,7 @@ export async function copyBlob(path: string, blob: CopiedBlob, source: CopySourc
 }
 
 interface Copied {
-  /** Of the first bytes when more came than requested. */
+  /** Bytes that came beyond the requested ones are not part of it. */
   readonly actual: Digest;
   readonly startByte: number;
 }
