@@ -144,9 +144,10 @@ function unreachedOn(
   const ownReleases = view.nodes.find(({ name }) => name === view.self)?.status?.releases ?? [];
   return (status?.releases ?? []).flatMap(({ name, version, bundle }): readonly WantedRelease[] => {
     if (!unreached.some((id) => hexOf(id).startsWith(bundle)) || isOffered(view, bundle)) return [];
-    const here = ownReleases.find((one) => one.bundle === bundle);
-    if (here === undefined ? isKnown(known, name, version, bundle) : !LACKS_SOURCE.has(here.reason ?? '')) return [];
-    return [{ name, version, nodes: [node], unreached: { why, percent: here?.percent ?? 0 } }];
+    const ownRelease = ownReleases.find((one) => one.bundle === bundle);
+    if (ownRelease === undefined ? isKnown(known, name, version, bundle) : !LACKS_SOURCE.has(ownRelease.reason ?? ''))
+      return [];
+    return [{ name, version, nodes: [node], unreached: { why, percent: ownRelease?.percent ?? 0 } }];
   });
 }
 

@@ -48,7 +48,7 @@ export class BoundedOffers {
     this.budgets.charge(peer, 'arrival', 1);
   }
 
-  left(peer: string): void {
+  hide(peer: string): void {
     for (const visit of this.visits.get(peer)?.values() ?? []) visit.isShown = false;
   }
 

@@ -327,9 +327,9 @@ class Connections {
     if (count >= wireLimits.ofNode) return false;
     this.requests.set(node, count + 1);
     response.once('close', () => {
-      const left = (this.requests.get(node) ?? 1) - 1;
-      if (left === 0) this.requests.delete(node);
-      else this.requests.set(node, left);
+      const count = (this.requests.get(node) ?? 1) - 1;
+      if (count === 0) this.requests.delete(node);
+      else this.requests.set(node, count);
     });
     return true;
   }
