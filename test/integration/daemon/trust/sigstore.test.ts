@@ -1,5 +1,5 @@
 import { createSign, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parseReference } from '../../../../src/domain/model/reference.ts';
@@ -7,6 +7,7 @@ import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
+import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
@@ -20,6 +21,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     let node: CrioNode;
     const factory = folderForEach();
     let keys: { publicKey: KeyObject; privateKey: KeyObject };
+    let policy: string;
 
     beforeEach(async () => {
       node = await createCrioNode();
@@ -32,7 +34,8 @@ describe.runIf(have('root', 'mmdebstrap'))(
         signedIdentity: { type: 'matchRepository' },
       };
       const transports = { docker: { 'quay.example.com': [signed] } };
-      writeFileSync(policyFile, JSON.stringify({ default: [{ type: 'reject' }], transports }));
+      policy = JSON.stringify({ default: [{ type: 'reject' }], transports });
+      writeFileSync(policyFile, policy);
     });
 
     const lookup = () => join(node.double().dirs.registriesD, '99-stickpin.yaml');
@@ -74,6 +77,24 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect(readFileSync(lookup(), 'utf8')).toContain('use-sigstore-attachments: true');
       await node.harness.stop();
       expect(existsSync(lookup())).toBe(false);
+    });
+
+    it('keeps the signature beside the image if only the policy of a namespace demands it, which CRI-O checks at each start of a container', async () => {
+      const { crioConfig, graphRoot, policyFile } = node.double().dirs;
+      writeFileSync(policyFile, JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] }));
+      const path = await bundleSignedBy(keys.privateKey);
+      await node.harness.start();
+      mkdirSync(join(crioConfig, 'policies'));
+      writeFileSync(join(crioConfig, 'policies/README'), policy);
+      writeFileSync(join(crioConfig, 'policies/edge.json'), policy);
+      await node.harness.load(path);
+      expect(readFileSync(join(graphRoot, 'vfs-images/images.json'), 'utf8')).toContain('"signature-');
+      node.harness.unplug();
+      const client = connectCri(node.double().socketPath);
+      await client.pullImage(NAME).finally(() => client.close());
+      rmSync(join(crioConfig, 'policies/edge.json'));
+      await node.harness.rounds();
+      await expect.poll(() => existsSync(lookup()), { timeout: 20_000 }).toBe(false);
     });
 
     it('pulls nothing that another key has signed, and says that policy.json refuses it', async () => {
