@@ -79,23 +79,45 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect(existsSync(lookup())).toBe(false);
     });
 
-    it('keeps the signature beside the image if only the policy of a namespace demands it, which CRI-O checks at each start of a container', async () => {
-      const { crioConfig, graphRoot, policyFile } = node.double().dirs;
-      writeFileSync(policyFile, JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] }));
+    /** Signatures that CRI-O has beside its images. */
+    const storedSignatures = () =>
+      readFileSync(join(node.double().dirs.graphRoot, 'vfs-images/images.json'), 'utf8').match(/"signature-/) ?? [];
+    const acceptAnything = () =>
+      writeFileSync(node.double().dirs.policyFile, JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] }));
+    /** Only pods of the namespace `edge` need signatures. CRI-O checks the stored ones. */
+    const demandInNamespace = () => {
+      const folder = join(node.double().dirs.crioConfig, 'policies');
+      mkdirSync(folder);
+      for (const name of ['edge.json', 'README']) writeFileSync(join(folder, name), policy);
+      return join(folder, 'edge.json');
+    };
+
+    it('stores the signature beside the image if only the policy of a namespace demands it', async () => {
+      acceptAnything();
       const path = await bundleSignedBy(keys.privateKey);
       await node.harness.start();
-      mkdirSync(join(crioConfig, 'policies'));
-      writeFileSync(join(crioConfig, 'policies/README'), policy);
-      writeFileSync(join(crioConfig, 'policies/edge.json'), policy);
+      const file = demandInNamespace();
       await node.harness.load(path);
-      expect(readFileSync(join(graphRoot, 'vfs-images/images.json'), 'utf8')).toContain('"signature-');
-      node.harness.unplug();
-      const client = connectCri(node.double().socketPath);
-      await client.pullImage(NAME).finally(() => client.close());
-      rmSync(join(crioConfig, 'policies/edge.json'));
+      expect(storedSignatures()).toHaveLength(1);
+      rmSync(file);
       await node.harness.rounds();
       await expect.poll(() => existsSync(lookup()), { timeout: 20_000 }).toBe(false);
     });
+
+    it('brings the signature with the next pull, without the stick, if the policy came after the preload', async () => {
+      acceptAnything();
+      const path = await bundleSignedBy(keys.privateKey);
+      await node.harness.start();
+      await node.harness.load(path);
+      node.harness.unplug();
+      await node.harness.until((report) => report.bundles[0]?.media.length === 0);
+      expect(storedSignatures()).toEqual([]);
+      demandInNamespace();
+      await expect.poll(() => existsSync(lookup()), { timeout: 60_000 }).toBe(true);
+      const client = connectCri(node.double().socketPath);
+      await client.pullImage(NAME).finally(() => client.close());
+      expect(storedSignatures()).toHaveLength(1);
+    }, 90_000);
 
     it('pulls nothing that another key has signed, and says that policy.json refuses it', async () => {
       const stranger = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
