@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { stringify } from 'yaml';
 import { limits } from '../../../bundle/limits.ts';
 import { RELEASE_SIGNATURES } from '../../../domain/model/bundle.ts';
@@ -33,10 +33,17 @@ export function registerShow(program: Command, context: CommandContext): void {
     )
     .option('--json', 'print as JSON')
     .option('--images', 'print each image of the release: its component, name, digest and state')
-    .option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet')
-    .option(
-      '--release-signatures',
-      'print the ConfigMap with the signatures of an OpenShift release image; only root may read it',
+    .addOption(
+      new Option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet').conflicts([
+        'json',
+        'images',
+      ]),
+    )
+    .addOption(
+      new Option(
+        '--release-signatures',
+        'print the ConfigMap with the signatures of an OpenShift release image; only root may read it',
+      ).conflicts(['json', 'images', 'pinnedImageSet']),
     )
     .option('--pool <name>', 'machine config pool of --pinned-image-set', 'worker')
     .action((name: string, options: ShowOptions) => {

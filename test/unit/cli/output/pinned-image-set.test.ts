@@ -14,6 +14,16 @@ const runWith = (images: readonly string[], ...args: readonly string[]) =>
   });
 
 describe('show --pinned-image-set', () => {
+  it.each([
+    ['--images', '--pinned-image-set'],
+    ['--json', '--pinned-image-set'],
+    ['--json', '--release-signatures'],
+  ])('prints one thing: %s is refused beside %s', async (one, other) => {
+    const { exitCode, stdout, stderr } = await runCommand(['show', 'ocp@4.13.7', one, other], { client: {} });
+    expect(exitCode).toBe(2);
+    expect(stdout + stderr).toContain(`option '${other}' cannot be used with option '${one}'`);
+  });
+
   it('prints an object that OpenShift takes, with the digests of the release', async () => {
     const { exitCode, stdout } = await run('ocp@4.13.7');
     expect(exitCode).toBe(0);
