@@ -50,7 +50,7 @@ interface Room {
   readonly withArtifacts?: boolean | undefined;
 }
 
-/** Returns undefined while the present release of the stream is not proven. */
+/** Returns none while the present release of the stream is neither proven nor rolled back. */
 function ownRoom(
   next: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -62,7 +62,8 @@ function ownRoom(
   if (!policy.make_room || good === undefined || current === undefined) return [];
   if (!isProven(current) && !isRolledBack(current)) return [];
   return keptBundles(bundles)
-    .filter((bundle) => bundle.payload.name === name && bundle !== next && bundle !== good && !hasOpenRequest(bundle))
+    .filter((bundle) => bundle.payload.name === name && ![next, good, current].includes(bundle))
+    .filter((bundle) => !hasOpenRequest(bundle))
     .filter((bundle) => !isBaseInNeed(bundle, bundles))
     .filter((bundle) => !isProtected(bundle, policy) && (bundle.provenAt !== undefined || isRolledBack(bundle)))
     .sort((a, b) => Number(isRolledBack(b)) - Number(isRolledBack(a)) || (a.provenAt ?? 0) - (b.provenAt ?? 0));
