@@ -5,7 +5,7 @@ import { isAutomatic } from '../activation/timing-gates.ts';
 import type { Adoption } from '../adoption/unknown-bundles.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type Lacking, lackingCount } from '../preload/supply.ts';
-import { hasBegun } from '../release/recorded-phase.ts';
+import { hasBegun, hasOpenRequest } from '../release/recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from '../release/tag-goals.ts';
 import { allGoalsOf, type TagAssessment } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -48,7 +48,7 @@ function nextOf(
   const coming = entries.filter(isComing);
   const [requested] = coming
     .map(({ bundle }) => bundle)
-    .filter(isRequested)
+    .filter(hasOpenRequest)
     .sort((a, b) => (b.activationRequestedAt ?? 0) - (a.activationRequestedAt ?? 0));
   if (requested !== undefined) return placeIn(path, requested);
   const begun = coming.find(({ bundle, degraded }) => hasBegun(bundle) && degraded === undefined);
@@ -65,12 +65,8 @@ function isComing({ activationDue, phase, degraded }: BundleAssessment): boolean
   return phase !== 'preloading' || degraded === undefined;
 }
 
-function isRequested({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
-  return activationRequestedAt > activatedAt;
-}
-
 function inOrder(entry: BundleAssessment, next: PathRelease | undefined): BundleAssessment {
-  if (!entry.activationDue || isRequested(entry.bundle)) return entry;
+  if (!entry.activationDue || hasOpenRequest(entry.bundle)) return entry;
   const held = judgeOrder(entry.bundle, next);
   if (held.length === 0) return entry;
   const { begun: _, ...rollOut } = entry.rollOut ?? {};

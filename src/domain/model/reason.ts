@@ -262,19 +262,11 @@ export function findingsOn(subject: string) {
   };
 }
 
-/** Rules that hold an activation until a person overrides them (bundle format, "Update rules"). */
-export type RuleCode =
-  | 'rule/from'
-  | 'rule/barrier'
-  | 'rule/downgrade'
-  | 'rule/deadend'
-  | 'rule/rollout'
-  | 'rule/end-of-life'
-  | 'window'
-  | 'clock';
-
-/** A person or running containers may override these rules. */
-export const RULE_CODES: readonly RuleCode[] = [
+/**
+ * Rules that hold an activation until a person or running containers override them (bundle format,
+ * "Update rules").
+ */
+export const RULE_CODES = [
   'rule/from',
   'rule/barrier',
   'rule/downgrade',
@@ -283,7 +275,9 @@ export const RULE_CODES: readonly RuleCode[] = [
   'rule/end-of-life',
   'window',
   'clock',
-];
+] as const;
+
+export type RuleCode = (typeof RULE_CODES)[number];
 
 export interface QueuePlace {
   /** 0 when no node comes before this one and it only waits for a time. */

@@ -62,10 +62,15 @@ export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): bool
   return activationBegunAt !== undefined && activationBegunAt > (activatedAt ?? 0);
 }
 
+/** Whether it was requested after its last activation. */
+export function hasOpenRequest({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
+  return activationRequestedAt > activatedAt;
+}
+
 /** Whether its requested activation is not done, and nothing of its stream was activated since. */
 export function isRequested(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
-  const { bundleId, payload, activatedAt = 0, activationRequestedAt: at } = bundle;
-  if (at === undefined || at <= activatedAt || isRetired(bundle)) return false;
+  const { bundleId, payload, activationRequestedAt: at = 0 } = bundle;
+  if (!hasOpenRequest(bundle) || isRetired(bundle)) return false;
   return bundles.every(
     (other) => other.bundleId === bundleId || other.payload.name !== payload.name || (other.activatedAt ?? 0) <= at,
   );

@@ -10,7 +10,15 @@ import type { Removal } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, type ImageIds, imageIdOf } from './evidence.ts';
-import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
+import {
+  currentRelease,
+  hasOpenRequest,
+  isProven,
+  isRetired,
+  isRolledBack,
+  keptBundles,
+  lastProven,
+} from './recorded-phase.ts';
 import { goalsAfterProof, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
 import type { Whole } from './whole.ts';
 
@@ -33,10 +41,6 @@ const waitingDeltas = onceFor((bundles: readonly StoredBundle[]) =>
   keptBundles(bundles).filter(({ readyAt, payload }) => readyAt === undefined && payload.update?.base !== undefined),
 );
 
-export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
-  return activationRequestedAt > activatedAt;
-}
-
 /**
  * Returns the bundles that are no longer kept after a newer one has proven itself: proven ones
  * beyond `keep`, and those with a lower sequence than the last known good release. The last
@@ -49,7 +53,7 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy[
     const { name } = bundle.payload;
     const good = lastProven(bundles, name);
     if (good === undefined || bundle === good || bundle === currentRelease(bundles, name)) return false;
-    if (isWanted(bundle) || isBaseInNeed(bundle, bundles)) return false;
+    if (hasOpenRequest(bundle) || isBaseInNeed(bundle, bundles)) return false;
     // A claimed release may have been the fallback before its records were lost.
     const isOlder = sequenceOf(bundle) < sequenceOf(good);
     if (bundle.provenAt === undefined && !(bundle.claimedAt !== undefined && isOlder)) return isOlder;
@@ -277,7 +281,7 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
     .filter(({ adoptedAt, readyAt }) => readyAt === undefined && now - adoptedAt >= incomplete)
     .filter((bundle) => leftFor(bundle) >= incomplete)
     .filter(({ bundleId }) => !atHand.has(bundleId) && !busy.has(bundleId))
-    .filter((bundle) => !isRetired(bundle) && !isWanted(bundle) && bundle.activatedAt === undefined)
+    .filter((bundle) => !isRetired(bundle) && !hasOpenRequest(bundle) && bundle.activatedAt === undefined)
     .filter((bundle) => !isProtected(bundle, policy.lifecycle) && !isBaseInNeed(bundle, bundles))
     .filter(
       (bundle) =>
@@ -322,7 +326,7 @@ export function whyKept(
     if (surplus.has(bundle)) {
       return good === undefined || whole.has(good.bundleId) ? { kind: 'surplus' } : { kind: 'not-whole', good };
     }
-    if (isWanted(bundle)) return { kind: 'wanted' };
+    if (hasOpenRequest(bundle)) return { kind: 'wanted' };
     if (isBaseInNeed(bundle, bundles)) return { kind: 'base' };
     if (bundle.provenAt === undefined) return { kind: 'unproven', current, isRolledBack: isRolledBack(bundle) };
     return good === bundle && !isProven(current)

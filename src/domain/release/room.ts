@@ -4,8 +4,8 @@ import type { DiskUse } from '../preload/space.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerView } from './evidence.ts';
-import { currentRelease, isProven, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
-import { isBaseInNeed, isBaseOf, isProtected, isWanted } from './retention.ts';
+import { currentRelease, hasOpenRequest, isProven, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
+import { isBaseInNeed, isBaseOf, isProtected } from './retention.ts';
 import type { Shares } from './shares.ts';
 import type { Whole } from './whole.ts';
 
@@ -50,7 +50,7 @@ interface Room {
   readonly withArtifacts?: boolean | undefined;
 }
 
-/** Returns undefined while the present release of the stream is not proven. */
+/** Returns none while the present release of the stream is neither proven nor rolled back. */
 function ownRoom(
   next: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -62,7 +62,8 @@ function ownRoom(
   if (!policy.make_room || good === undefined || current === undefined) return [];
   if (!isProven(current) && !isRolledBack(current)) return [];
   return keptBundles(bundles)
-    .filter((bundle) => bundle.payload.name === name && bundle !== next && bundle !== good && !isWanted(bundle))
+    .filter((bundle) => bundle.payload.name === name && ![next, good, current].includes(bundle))
+    .filter((bundle) => !hasOpenRequest(bundle))
     .filter((bundle) => !isBaseInNeed(bundle, bundles))
     .filter((bundle) => !isProtected(bundle, policy) && (bundle.provenAt !== undefined || isRolledBack(bundle)))
     .sort((a, b) => Number(isRolledBack(b)) - Number(isRolledBack(a)) || (a.provenAt ?? 0) - (b.provenAt ?? 0));
@@ -86,7 +87,7 @@ export function spareReleases(
   const staying = new Set([...new Set(kept.map(({ payload }) => payload.name))].flatMap(stayingOf));
   const spares = kept
     .filter((bundle) => bundle !== next && !staying.has(bundle) && gives(bundle))
-    .filter((bundle) => !isProtected(bundle, policy.lifecycle) && !isWanted(bundle))
+    .filter((bundle) => !isProtected(bundle, policy.lifecycle) && !hasOpenRequest(bundle))
     .filter((bundle) => !busy.has(bundle.bundleId) && isFree(bundle));
   const isNeeded = (base: StoredBundle) =>
     kept.some((delta) => delta.readyAt === undefined && isBaseOf(base, delta) && !spares.includes(delta));

@@ -16,7 +16,7 @@ import {
   soakAfter,
   type Witness,
 } from './evidence.ts';
-import { currentRelease, keptBundles, unprovenReleases } from './recorded-phase.ts';
+import { currentRelease, hasOpenRequest, keptBundles, unprovenReleases } from './recorded-phase.ts';
 import { removableIds, spareTagsIn, surplusBundles, withoutUses } from './retention.ts';
 import { isContainerCheckDue, isListTime } from './rollback.ts';
 import { proofGoals } from './tag-goals.ts';
@@ -223,10 +223,7 @@ interface StreamEntry {
 export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
   return new Set(
     entries
-      .filter(
-        ({ bundle, activationDue, holds }) =>
-          activationDue || (!holds.some(isRule) && (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0)),
-      )
+      .filter(({ bundle, activationDue, holds }) => activationDue || (!holds.some(isRule) && hasOpenRequest(bundle)))
       .map(({ bundle }) => bundle.payload.name),
   );
 }

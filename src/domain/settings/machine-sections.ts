@@ -2,7 +2,7 @@ import { RUNTIME_NAMES } from '../model/runtimes.ts';
 import { loopbackAddress } from './addresses.ts';
 import { runtimeUnit } from './hook-units.ts';
 import type { Section } from './sections.ts';
-import { absolutePath, absolutePaths, flag, oneOf, textfilePath, userIds, virtualTerminal } from './value-types.ts';
+import { absolutePath, absolutePaths, flag, oneOf, textfilePath, userIds, wholeNumber } from './value-types.ts';
 
 export const crioSection = {
   about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",
@@ -57,7 +57,8 @@ export const consoleSection = {
       about: 'Whether login prompts show above themselves what a person has to do.',
     },
     vt: {
-      type: virtualTerminal,
+      // Logins may start on those below 7, and up to 15 the kernel says who has one.
+      type: wholeNumber(7, 15),
       default: undefined,
       about:
         'The virtual terminal on which `stickpin-console.service` shows what a person has to do. The screen changes to it while a stick is plugged in. When not set: none.',

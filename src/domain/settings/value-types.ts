@@ -133,19 +133,12 @@ export const absolutePaths: ValueType<readonly string[]> = {
   schema: v.array(absolutePath.schema),
 };
 
-/** A whole number from `minimum` on. */
-export const wholeNumber = (minimum: number): ValueType<number> => ({
+/** A whole number from `minimum` to `maximum`, both included. */
+export const wholeNumber = (minimum: number, maximum = Number.POSITIVE_INFINITY): ValueType<number> => ({
   name: 'whole number',
-  range: `${minimum} or more`,
-  schema: v.pipe(v.number(), v.integer(), v.minValue(minimum)),
+  range: maximum === Number.POSITIVE_INFINITY ? `${minimum} or more` : `${minimum} to ${maximum}`,
+  schema: v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)),
 });
-
-/** 7 to 15: logins may start on those below 7, and up to 15 the kernel says who has one. */
-export const virtualTerminal: ValueType<number> = {
-  name: 'whole number',
-  range: '7 to 15',
-  schema: v.pipe(v.number(), v.integer(), v.minValue(7), v.maxValue(15)),
-};
 
 /**
  * A whole number from `minimum` to `maximum`, both included, or `"auto"` for the node's best value.

@@ -96,6 +96,21 @@ describe('roomFor', () => {
     expect(room({ bytes: 0, inodes: 2 * inodes })).toBe(old);
   });
 
+  it('does not retire a release that was rolled back before the tags have left it', () => {
+    const back = release(3, { readyAt: NOON + 2, activatedAt: NOON + 2, activeAt: NOON + 2, rolledBackAt: NOON + 3 });
+    const roomWith = (again: StoredBundle) => {
+      const bundles = [again, back, next];
+      return roomFor(
+        { bundle: next, lacking: { bytes: 1, inodes: 0 } },
+        storedState(bundles, { pulledByUs: brought }),
+        lifecycle,
+      );
+    };
+    const requested = release(2, { ...done(NOON + 1), activationRequestedAt: NOON + 4 });
+    expect(roomWith(requested)).toBeUndefined();
+    expect(roomWith({ ...requested, activatedAt: NOON + 5, provenAt: NOON + 6 })).toBe(back);
+  });
+
   it('counts the artifacts that it frees on the filesystem of the images, one release at a time', () => {
     const withModel = (sequence: number, artifact: string, marks: Partial<StoredBundle> = {}) =>
       stored(

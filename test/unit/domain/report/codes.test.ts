@@ -66,7 +66,7 @@ describe('the explanation of a code', () => {
     for (const name of ['', 'M', 'M-99', 'engine', '12']) expect(explanationOf(name)).toBeUndefined();
   });
 
-  it('has the examples of src/domain/report/examples.ts, which `npm run test:unit -- -u` writes', async () => {
+  it('has the examples of src/domain/report/examples.ts, which `npm run golden` writes', async () => {
     const holds = USUAL_HOLDS.map(({ code, hold }) => [code, `It is not activated: ${holdMessage(hold)}`] as const);
     const reasons = Object.entries(REASON_SAMPLES).map(
       ([code, [data]]) => [code, reasonText({ code, data } as Reason)] as const,
