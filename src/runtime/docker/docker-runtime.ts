@@ -68,9 +68,9 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
     timeoutMs: observeTimeoutMs,
     clock,
     rendered: async (signal): Promise<Rendered> => {
-      const [pins, info] = await Promise.all([listPins(client, signal), client.info(signal)]);
-      const renderedPins = [...new Set(pins.map(({ reference }) => reference))].sort();
-      return { renderedPins, renderedMirrors: [...mirrored].sort(), layerStorage: storageOf(info) };
+      const [{ pins, lasting }, info] = await Promise.all([images.pins(signal), client.info(signal)]);
+      const found = { renderedPins: referencesOf(lasting), foundPins: referencesOf(pins) };
+      return { ...found, renderedMirrors: [...mirrored].sort(), layerStorage: storageOf(info) };
     },
   });
   return {
@@ -96,6 +96,10 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
     }),
     forgetContent: async () => undefined, // the API has no call for blobs
   };
+}
+
+function referencesOf(pins: readonly Pin[]): readonly string[] {
+  return [...new Set(pins.map(({ reference }) => reference))].sort();
 }
 
 /** At most this many are logged until the daemon restarts. */
@@ -220,12 +224,13 @@ class EngineImages {
     if (this.runningPulls === 0) await this.finishPulls(references, signal);
     const present = await this.presentIds(signal);
     const right = new Set<string>();
-    const pins = await listPins(client, signal);
+    const { pins, lasting } = await this.pins(signal);
+    const lastingReferences = new Set(referencesOf(lasting));
     // The image of a pin may be listed no longer only because it can't be read now.
     const isRight = ({ reference, imageId }: Pin) =>
       this.pinned.has(reference) && (present.get(reference) ?? imageId) === imageId && !right.has(reference);
     const failures: unknown[] = [];
-    const attempt = async (change: Promise<void>) => {
+    const attempt = async (change: Promise<unknown>) => {
       await change.catch((error: unknown) => {
         if (signal.aborted || (error instanceof AppError && error.code === 'runtime/unreachable')) throw error;
         failures.push(error);
@@ -237,9 +242,23 @@ class EngineImages {
     }
     for (const reference of references) {
       const imageId = present.get(reference);
-      if (imageId !== undefined && !right.has(reference)) await attempt(addPin(client, { reference, imageId }, signal));
+      if (imageId === undefined) continue;
+      if (!right.has(reference)) await attempt(addPin(client, { reference, imageId }, signal));
+      else if (!lastingReferences.has(reference)) await attempt(this.name(imageId, reference, signal));
     }
     if (failures.length > 0) throw failures[0];
+  }
+
+  /**
+   * All pins. One is lasting if its image has its name by digest too. Without it nothing says which
+   * image it is after others removed the pin while the daemon was down.
+   */
+  async pins(signal: AbortSignal): Promise<{ readonly pins: readonly Pin[]; readonly lasting: readonly Pin[] }> {
+    const { client, mirror } = this;
+    const [listed, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
+    const names = new Map(listed.map((image) => [image.Id, toRuntimeImage(image, [], mirror).repoDigests]));
+    // Those of an image that is not listed can't be given again.
+    return { pins, lasting: pins.filter(({ reference, imageId }) => names.get(imageId)?.includes(reference) ?? true) };
   }
 
   /** Finds images by name, also those that lost all names by digest with their pins. */
