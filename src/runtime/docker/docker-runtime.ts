@@ -17,7 +17,15 @@ import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { imagesInUse, listContainers } from './containers.ts';
 import { type EngineImage, type EngineInfo, UNREAD } from './engine-answers.ts';
 import { EngineClient } from './engine-client.ts';
-import { digestTagOf, fullName, loopbackNames, loopbackPath, type Pin, toRuntimeImage } from './image-names.ts';
+import {
+  digestName,
+  digestTagOf,
+  fullName,
+  loopbackNames,
+  loopbackPath,
+  type Pin,
+  toRuntimeImage,
+} from './image-names.ts';
 import { addPin, listPins, pinOf, removePin } from './pins.ts';
 
 export interface DockerRuntimeOptions {
@@ -250,15 +258,17 @@ class EngineImages {
   }
 
   /**
-   * All pins. One is lasting if its image has its name by digest too. Without it nothing says which
-   * image it is after others removed the pin while the daemon was down.
+   * All pins. One is lasting if its image has the tag for its digest. Without it nothing says which
+   * image it is after others removed the pin while the daemon was down, and the containerd image
+   * store removes an image whose container uses a tag that is gone.
    */
   async pins(signal: AbortSignal): Promise<{ readonly pins: readonly Pin[]; readonly lasting: readonly Pin[] }> {
-    const { client, mirror } = this;
+    const { client } = this;
     const [listed, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
-    const names = new Map(listed.map((image) => [image.Id, toRuntimeImage(image, [], mirror).repoDigests]));
-    // Those of an image that is not listed can't be given again.
-    return { pins, lasting: pins.filter(({ reference, imageId }) => names.get(imageId)?.includes(reference) ?? true) };
+    const tags = new Map(listed.map(({ Id, RepoTags }) => [Id, RepoTags.map(fullName)]));
+    // The tags of an image that is not listed are unknown.
+    const isLasting = ({ reference, imageId }: Pin) => tags.get(imageId)?.includes(digestName(reference)) ?? true;
+    return { pins, lasting: pins.filter(isLasting) };
   }
 
   /** Finds images by name, also those that lost all names by digest with their pins. */

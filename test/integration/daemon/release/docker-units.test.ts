@@ -26,10 +26,10 @@ interface Container {
  * A switch with Docker: a unit for each feature starts its container of `<feature>:latest`, and
  * makes it when there is none; a control plane runs a version beside, while the unit is stopped.
  */
-describe.runIf(have('root', 'mmdebstrap'))(
-  'a node whose units start containers by latest',
+describe.runIf(have('root', 'mmdebstrap')).each(['Docker 26', 'Docker 26, containerd store'] as const)(
+  'a node whose units start containers of %s by latest',
   { timeout: 300_000 },
-  () => {
+  (kind) => {
     const signal = AbortSignal.timeout(900_000);
     let program: SampleLayer;
     let engine: DockerEngine;
@@ -40,7 +40,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       program = await programLayer();
     }, 300_000);
     beforeEach(async () => {
-      engine = await startDockerEngine('Docker 26');
+      engine = await startDockerEngine(kind);
       client = new EngineClient(engine.socketPath);
       harness = await createDaemonHarness({
         settings: {
@@ -221,7 +221,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       for (const [at, feature] of FEATURES.entries()) expect(await runsFrom(feature)).toBe(wanted[at]);
     });
 
-    it('finds its images by digest after a collection and the loss of all pins', async () => {
+    it('keeps its images over a collection, a clean-up of images, and one of containers while it is down', async () => {
       await harness.start();
       const first = await make(1);
       await bring(first, 1);
@@ -229,6 +229,8 @@ describe.runIf(have('root', 'mmdebstrap'))(
       const wanted = await idsOf(1);
       for (const id of wanted) expect(await collect(id ?? '')).toContain(digestTags[wanted.indexOf(id)]);
       const ids = () => Promise.all(digestTags.map(imageId));
+      await expect.poll(ids, { timeout: PATIENCE_MS, interval: 200 }).toEqual(wanted);
+      await engine.api('POST', `/images/prune?filters=${encodeURIComponent(JSON.stringify({ dangling: ['false'] }))}`);
       await expect.poll(ids, { timeout: PATIENCE_MS, interval: 200 }).toEqual(wanted);
       await harness.stop();
       await engine.api('POST', '/containers/prune');
