@@ -38,6 +38,8 @@ const DEFAULT_HIGH_PERCENT = 85;
 const DEFAULT_MINIMUM_AGE = '2m';
 /** `imagefs.available` of the kubelet's default `evictionHard`. */
 const DEFAULT_EVICTION = '15%';
+/** `k3s --docker` runs cri-dockerd within its own process, without options for pins. */
+const NO_PINS: CriDockerdPins = { images: [], labels: [] };
 /** More records than a node has images. */
 const MAX_RECORDS = 4_096;
 
@@ -51,13 +53,15 @@ const pulled = v.object({
  * them. Throws only on abort.
  */
 export async function readKubelet(signal: AbortSignal, places: KubeletPlaces = KUBELET_PLACES): Promise<KubeletFacts> {
-  const { kubelet: running, criDockerd } = await runningPrograms(places.processes, signal);
+  const { kubelet: running, criDockerd: ownProcess } = await runningPrograms(places.processes, signal);
   const records = join(running?.rootDir ?? places.root, 'image_manager');
   const [found, intents, mappings] = await Promise.all([
     readConfig(...filesOf(running, places), signal),
     documentsIn(join(records, 'pulling'), intent, signal),
     documentsIn(join(records, 'pulled'), pulled, signal),
   ]);
+  const endpoint = running?.endpoint ?? found?.config.containerRuntimeEndpoint;
+  const criDockerd = ownProcess ?? (endpoint?.endsWith('/cri-dockerd.sock') ? NO_PINS : undefined);
   return {
     configFile: found?.path,
     isRunning: running !== undefined,
@@ -114,6 +118,7 @@ type KubeletConfig = v.InferOutput<typeof configuration>;
 
 const configuration = v.object({
   kind: v.literal('KubeletConfiguration'),
+  containerRuntimeEndpoint: v.optional(v.string()),
   imagePullCredentialsVerificationPolicy: v.optional(v.string()),
   preloadedImagesVerificationAllowlist: v.optional(v.array(v.string())),
   imageGCHighThresholdPercent: v.optional(v.number()),
@@ -133,6 +138,8 @@ interface KubeletOptions {
   readonly config?: string;
   readonly configDir?: string;
   readonly rootDir?: string;
+  /** The socket of its runtime. */
+  readonly endpoint?: string;
   readonly collectsAtPercent?: number;
   readonly collectsAfter?: string;
   readonly evictionHard?: Readonly<Record<string, string>>;
@@ -180,6 +187,7 @@ function optionsOf(args: readonly string[]): KubeletOptions {
     config: config || undefined,
     configDir: configDir || undefined,
     rootDir: rootDir || undefined,
+    endpoint: option('container-runtime-endpoint') || undefined,
     collectsAtPercent: Number.isFinite(percent) ? percent : undefined,
     collectsAfter: option('minimum-image-ttl-duration') || undefined,
     evictionHard: eviction === undefined ? undefined : thresholdsOf(eviction),

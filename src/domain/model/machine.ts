@@ -30,7 +30,7 @@ export interface KubeletFacts {
   readonly collectsOlderThan?: string;
   /** `evictionHard` for `imagefs.available`, such as `15%` or `10Gi`. */
   readonly evictsBelow?: string;
-  /** The pins of a cri-dockerd that runs. */
+  /** The pins of the cri-dockerd that runs, or that the kubelet's endpoint names. */
   readonly criDockerd?: CriDockerdPins;
   /** The folder of the kubelet's records of images. */
   readonly records: string;

@@ -17,7 +17,15 @@ import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { imagesInUse, listContainers } from './containers.ts';
 import { type EngineImage, type EngineInfo, UNREAD } from './engine-answers.ts';
 import { EngineClient } from './engine-client.ts';
-import { digestTagOf, fullName, loopbackNames, loopbackPath, type Pin, toRuntimeImage } from './image-names.ts';
+import {
+  digestName,
+  digestTagOf,
+  fullName,
+  loopbackNames,
+  loopbackPath,
+  type Pin,
+  toRuntimeImage,
+} from './image-names.ts';
 import { addPin, listPins, pinOf, removePin } from './pins.ts';
 
 export interface DockerRuntimeOptions {
@@ -68,9 +76,9 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
     timeoutMs: observeTimeoutMs,
     clock,
     rendered: async (signal): Promise<Rendered> => {
-      const [pins, info] = await Promise.all([listPins(client, signal), client.info(signal)]);
-      const renderedPins = [...new Set(pins.map(({ reference }) => reference))].sort();
-      return { renderedPins, renderedMirrors: [...mirrored].sort(), layerStorage: storageOf(info) };
+      const [{ pins, lasting }, info] = await Promise.all([images.pins(signal), client.info(signal)]);
+      const found = { renderedPins: referencesOf(lasting), foundPins: referencesOf(pins) };
+      return { ...found, renderedMirrors: [...mirrored].sort(), layerStorage: storageOf(info) };
     },
   });
   return {
@@ -96,6 +104,10 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
     }),
     forgetContent: async () => undefined, // the API has no call for blobs
   };
+}
+
+function referencesOf(pins: readonly Pin[]): readonly string[] {
+  return [...new Set(pins.map(({ reference }) => reference))].sort();
 }
 
 /** At most this many are logged until the daemon restarts. */
@@ -220,12 +232,13 @@ class EngineImages {
     if (this.runningPulls === 0) await this.finishPulls(references, signal);
     const present = await this.presentIds(signal);
     const right = new Set<string>();
-    const pins = await listPins(client, signal);
+    const { pins, lasting } = await this.pins(signal);
+    const lastingReferences = new Set(referencesOf(lasting));
     // The image of a pin may be listed no longer only because it can't be read now.
     const isRight = ({ reference, imageId }: Pin) =>
       this.pinned.has(reference) && (present.get(reference) ?? imageId) === imageId && !right.has(reference);
     const failures: unknown[] = [];
-    const attempt = async (change: Promise<void>) => {
+    const attempt = async (change: Promise<unknown>) => {
       await change.catch((error: unknown) => {
         if (signal.aborted || (error instanceof AppError && error.code === 'runtime/unreachable')) throw error;
         failures.push(error);
@@ -237,9 +250,25 @@ class EngineImages {
     }
     for (const reference of references) {
       const imageId = present.get(reference);
-      if (imageId !== undefined && !right.has(reference)) await attempt(addPin(client, { reference, imageId }, signal));
+      if (imageId === undefined) continue;
+      if (!right.has(reference)) await attempt(addPin(client, { reference, imageId }, signal));
+      else if (!lastingReferences.has(reference)) await attempt(this.name(imageId, reference, signal));
     }
     if (failures.length > 0) throw failures[0];
+  }
+
+  /**
+   * All pins. One is lasting if its image has the tag for its digest. Without it nothing says which
+   * image it is after others removed the pin while the daemon was down, and the containerd image
+   * store removes an image whose container uses a tag that is gone.
+   */
+  async pins(signal: AbortSignal): Promise<{ readonly pins: readonly Pin[]; readonly lasting: readonly Pin[] }> {
+    const { client } = this;
+    const [listed, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
+    const tags = new Map(listed.map(({ Id, RepoTags }) => [Id, RepoTags.map(fullName)]));
+    // The tags of an image that is not listed are unknown.
+    const isLasting = ({ reference, imageId }: Pin) => tags.get(imageId)?.includes(digestName(reference)) ?? true;
+    return { pins, lasting: pins.filter(isLasting) };
   }
 
   /** Finds images by name, also those that lost all names by digest with their pins. */

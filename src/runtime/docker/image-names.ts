@@ -15,6 +15,12 @@ export function digestTagOf(digest: Digest): string {
   return digest.replace(':', '-');
 }
 
+/** `quay.io/coreos/etcd:sha256-…`: the tag for the digest of `reference`. */
+export function digestName(reference: string): string {
+  const { repository, digest } = parseReference(reference);
+  return digest === undefined ? reference : formatReference({ repository, tag: digestTagOf(digest) });
+}
+
 /** The path that is pulled for `reference`: `quay.io/coreos/etcd@sha256:…`. */
 export function loopbackPath(reference: string): string {
   const { repository, tag = 'latest', digest } = parseReference(reference);

@@ -1,9 +1,9 @@
 import { isAbsolute, resolve } from 'node:path';
-import { formatReference, isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
+import { isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { type EngineContainer, type EngineImageDetails, labelNames } from './engine-answers.ts';
 import type { EngineClient } from './engine-client.ts';
-import { digestTagOf, type Pin } from './image-names.ts';
+import { digestName, digestTagOf, type Pin } from './image-names.ts';
 
 /**
  * A container that was made and never started holds its image (docs/runtime-facts.md, fact 54). It
@@ -40,10 +40,9 @@ export async function addPin(
 ): Promise<void> {
   const { repository, digest } = parseReference(reference);
   if (digest === undefined) return;
-  const tag = digestTagOf(digest);
   const details = await client.imageDetails(imageId, signal);
-  if (details === undefined || !(await client.tag(imageId, repository, tag, signal))) return;
-  const body = { Image: formatReference({ repository, tag }), ...neverRun(reference, details) };
+  if (details === undefined || !(await client.tag(imageId, repository, digestTagOf(digest), signal))) return;
+  const body = { Image: digestName(reference), ...neverRun(reference, details) };
   await client.createContainer(containerName(reference), body, signal);
 }
 

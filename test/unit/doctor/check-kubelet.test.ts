@@ -85,7 +85,7 @@ describe('the check of the kubelet', () => {
         message:
           'cri-dockerd does not pin quay.example.com/ocp/api and 1 other: above 85 % disk use, and at the age of 720h (imageMaximumGCAge) the kubelet removes the names of each image that no pod uses, 2m after it came (imageMinimumGCAge). stickpin gives the names again, and a unit that needs one before then fails',
         remedy:
-          "start cri-dockerd with --pinned-images=quay.example.com/ocp/api,quay.example.com/ocp/etcd if 'cri-dockerd --help' lists it (after 0.4.4); otherwise set imageGCHighThresholdPercent: 100 and no imageMaximumGCAge in /var/lib/kubelet/config.yaml, and restart the kubelet",
+          "add --pinned-images=quay.example.com/ocp/api,quay.example.com/ocp/etcd to the options of cri-dockerd if 'cri-dockerd --help' lists it (after 0.4.4); otherwise set imageGCHighThresholdPercent: 100 and no imageMaximumGCAge in /var/lib/kubelet/config.yaml, and restart the kubelet",
       });
       expect(await wrong({ ...pins(), repositories: [] })).toEqual([
         expect.stringContaining('does not pin those of releases:'),

@@ -149,4 +149,11 @@ describe('the files of a kubelet', () => {
       criDockerd: { images: ['quay.io/a/*', 'etcd', 'quay.io/b'], labels: ['io.x=1'] },
     });
   });
+
+  it('tell a cri-dockerd within another process, as in k3s, by the endpoint of the kubelet', async () => {
+    write('config.yaml', config('containerRuntimeEndpoint: unix:///run/k3s/cri-dockerd/cri-dockerd.sock'));
+    expect(await read()).toMatchObject({ criDockerd: { images: [], labels: [] } });
+    write('proc/22/cmdline', 'kubelet\0--container-runtime-endpoint=unix:///run/containerd/containerd.sock\0');
+    expect(await read()).not.toHaveProperty('criDockerd');
+  });
 });

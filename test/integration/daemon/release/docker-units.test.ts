@@ -14,7 +14,7 @@ type Feature = (typeof FEATURES)[number];
 
 const repository = (feature: Feature) => `quay.example.com/sonic/${feature}`;
 const tagOf = (feature: Feature, version: number | 'latest') =>
-  `${repository(feature)}:${version === 'latest' ? version : `${version}.0.0`}`;
+  `${repository(feature)}:${version === 'latest' ? version : `v${version}.0.0`}`;
 
 interface Container {
   readonly Id: string;
@@ -26,10 +26,10 @@ interface Container {
  * A switch with Docker: a unit for each feature starts its container of `<feature>:latest`, and
  * makes it when there is none; a control plane runs a version beside, while the unit is stopped.
  */
-describe.runIf(have('root', 'mmdebstrap'))(
-  'a node whose units start containers by latest',
+describe.runIf(have('root', 'mmdebstrap')).each(['Docker 26', 'Docker 26, containerd store'] as const)(
+  'a node whose units start containers of %s by latest',
   { timeout: 300_000 },
-  () => {
+  (kind) => {
     const signal = AbortSignal.timeout(900_000);
     let program: SampleLayer;
     let engine: DockerEngine;
@@ -40,7 +40,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       program = await programLayer();
     }, 300_000);
     beforeEach(async () => {
-      engine = await startDockerEngine('Docker 26');
+      engine = await startDockerEngine(kind);
       client = new EngineClient(engine.socketPath);
       harness = await createDaemonHarness({
         settings: {
@@ -120,7 +120,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
         const source = `${registry.host}/${feature}:1`;
         await client.pull(source, source, signal);
         const id = (await imageId(source)) ?? '';
-        await client.tag(id, repository(feature), `${version}.0.0`, signal);
+        await client.tag(id, repository(feature), `v${version}.0.0`, signal);
         await client.tag(id, repository(feature), 'latest', signal);
         await client.removeName(source, signal);
       }
@@ -219,6 +219,25 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await engine.start();
       await startUnits();
       for (const [at, feature] of FEATURES.entries()) expect(await runsFrom(feature)).toBe(wanted[at]);
+    });
+
+    it('keeps its images over a collection, a clean-up of images, and one of containers while it is down', async () => {
+      await harness.start();
+      const first = await make(1);
+      await bring(first, 1);
+      const digestTags = first.contents.images.map(({ reference }) => reference.replace('@sha256:', ':sha256-'));
+      const wanted = await idsOf(1);
+      for (const id of wanted) expect(await collect(id ?? '')).toContain(digestTags[wanted.indexOf(id)]);
+      const ids = () => Promise.all(digestTags.map(imageId));
+      await expect.poll(ids, { timeout: PATIENCE_MS, interval: 200 }).toEqual(wanted);
+      await engine.api('POST', `/images/prune?filters=${encodeURIComponent(JSON.stringify({ dangling: ['false'] }))}`);
+      await expect.poll(ids, { timeout: PATIENCE_MS, interval: 200 }).toEqual(wanted);
+      await harness.stop();
+      await engine.api('POST', '/containers/prune');
+      await harness.start();
+      await become({ '1.0.0': 'activated' });
+      expect(await isThere(first)).toBe(true);
+      expect(harness.report().bundles[0]?.degraded).toBeUndefined();
     });
 
     it('leaves a version to the image that runs from it, and drops the one of the stick for the next version', async () => {
