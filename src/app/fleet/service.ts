@@ -196,9 +196,13 @@ async function identityOf(
   return keeper;
 }
 
-/** The nodes that `fleet.keys_file` names: no Kubernetes API is read. */
-function listedNodes(self: string, keys: ReadonlyMap<string, string> = new Map()): Cluster {
-  const names = [...new Set([self, ...keys.values()])].sort();
+/**
+ * The nodes that `fleet.keys_file` names: no Kubernetes API is read.
+ *
+ * @param keys undefined while the list can't be used: stored nodes are waited for then
+ */
+function listedNodes(self: string, keys: ReadonlyMap<string, string> | undefined): Cluster {
+  const names = [...new Set([self, ...(keys?.values() ?? [])])].sort();
   const nodes = names.map((name) => ({ name, serves: [] }));
   return {
     self: () => self,
@@ -212,6 +216,7 @@ function listedNodes(self: string, keys: ReadonlyMap<string, string> = new Map()
     need: () => undefined,
     meet: () => undefined,
     run: async () => undefined,
+    isListed: keys !== undefined,
   };
 }
 

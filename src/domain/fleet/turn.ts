@@ -227,9 +227,13 @@ export function laggingNodes(
   });
 }
 
-/** Whether unknown nodes may exist: no other node is known, and the API does not answer. */
-export function mayHaveOthers({ self, nodes, apiTrouble }: FleetView): boolean {
-  return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
+/**
+ * Whether unknown nodes may exist: no other node is known, the API does not answer, and no list of
+ * keys names all nodes.
+ */
+export function mayHaveOthers({ self, nodes, apiTrouble, keys }: FleetView): boolean {
+  if (nodes.length === 0) return true;
+  return apiTrouble !== undefined && keys?.isRead !== true && nodes.every(({ name }) => name === self);
 }
 
 /** @param hasGoneOn the node has a later release of the stream in force */

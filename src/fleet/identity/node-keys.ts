@@ -13,6 +13,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { fleetError } from '../trouble.ts';
 import { type Identity, type IdentityWay, NODE_NAME, optionsOf, type PeerVerdict, refused } from './identity.ts';
 import { readSmallFile } from './kubelet-files.ts';
@@ -34,6 +35,7 @@ export function byKeys(settings: KeySettings, stateDir: string, log: Log): Ident
     what: 'The key of this node, or the list of keys,',
     kept: 'the keys from before stay in use',
     files: [path, settings.keys_file],
+    areCopied: true,
     read: async (signal) => {
       const files = [path, settings.keys_file];
       const list = await readKeys(settings.keys_file).catch((error: unknown) => error);
@@ -125,7 +127,7 @@ function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject, list
     throw fleetError('fleet/identity', `${keys_file} does not list this node: ${toAdd(key)}${instead}`);
   }
   const pair = { cert: certificateOf(key), key: String(key.export({ type: 'pkcs8', format: 'pem' })) };
-  return { node, authorities: [], keys, exclude, ...optionsOf(pair) };
+  return { node, authorities: [], keys, fingerprint: fingerprintOf(key), exclude, ...optionsOf(pair) };
 }
 
 function toAdd(key: KeyObject): string {
@@ -158,16 +160,22 @@ async function readKeys(path: string): Promise<ReadonlyMap<string, string>> {
  */
 export function parseKeys(text: string, path: string): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
-  // The name in its last line may be cut off.
-  if (text !== '' && !text.endsWith('\n')) {
-    throw fleetError('fleet/identity', `${path} does not end with a line break: write it again, whole`);
+  if (text.includes('\0')) {
+    throw fleetError('fleet/identity', `${path} is no UTF-8 text, as a file of PowerShell: write it again as UTF-8`);
+  }
+  // The name in its last line may be cut off, and a copy begins with an empty file.
+  if (!text.endsWith('\n')) {
+    throw fleetError('fleet/identity', `${path} is empty or does not end with a line break: write it again, whole`);
   }
   for (const [at, line] of text.split('\n').entries()) {
     if (/^\s*(?:#|$)/.test(line)) continue;
     const wrong = (what: string) => fleetError('fleet/identity', `line ${at + 1} of ${path} ${what}`);
     const [, key = '', name = ''] = /^\s*(sha256:[0-9a-f]{64})[ \t]+(\S+)\s*$/.exec(line) ?? [];
-    if (!NODE_NAME.test(name)) {
+    if (key === '') {
       throw wrong("must be sha256:<64 lower-case hex digits> and the name of a node, as from 'stickpin fleet key'");
+    }
+    if (!NODE_NAME.test(name)) {
+      throw wrong(`has the name ${clip(name, 64)}: a node has lower-case letters, digits, hyphens and full stops only`);
     }
     if (keys.has(key) && keys.get(key) !== name) throw wrong(`gives ${name} the key of ${keys.get(key)}`);
     if (keys.size >= MOST_KEYS) throw wrong(`is one too many: at most ${MOST_KEYS} keys can be listed`);
