@@ -58,7 +58,7 @@ async function ownKey(path: string, log: Log, signal: AbortSignal): Promise<KeyO
   if (kept.kind === 'key') return kept.key;
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   await replaceFile({ path, mode: 0o600 }, privateKey.export({ type: 'pkcs8', format: 'pem' }), signal);
-  const line = keyLine(privateKey, nodeNameOfHost());
+  const line = keyLine(privateKey, nameOfHost());
   const next = `Its line for fleet.keys_file, on all nodes, is '${line}'`;
   if (kept.kind === 'absent') log.info({}, `This node has a new key. ${next}`);
   else log.warn({}, `${path} was damaged (${kept.why}), so this node has a new key. ${next}, instead of that before`);
@@ -99,7 +99,7 @@ export async function readKeysIdentity(settings: KeySettings, stateDir: string):
 export async function ownKeyLine({ keys_file }: KeySettings, stateDir: string): Promise<string> {
   const key = await keyIn(stateDir);
   const keys = await readKeys(keys_file).catch(() => undefined);
-  return keyLine(key, keys?.get(fingerprintOf(key)) ?? nodeNameOfHost());
+  return keyLine(key, keys?.get(fingerprintOf(key)) ?? nameOfHost());
 }
 
 async function keyIn(stateDir: string): Promise<KeyObject> {
@@ -122,7 +122,7 @@ function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject, list
   const keys: ReadonlyMap<string, string> = list;
   const node = keys.get(fingerprintOf(key));
   if (node === undefined) {
-    const [old] = [...keys].find(([, name]) => name === nodeNameOfHost()) ?? [];
+    const [old] = [...keys].find(([, name]) => name === nameOfHost()) ?? [];
     const instead = old === undefined ? '' : `, instead of that with ${old}, which is another key`;
     throw fleetError('fleet/identity', `${keys_file} does not list this node: ${toAdd(key)}${instead}`);
   }
@@ -131,15 +131,21 @@ function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject, list
 }
 
 function toAdd(key: KeyObject): string {
-  return `it needs the line '${keyLine(key, nodeNameOfHost())}', on all nodes`;
+  return `it needs the line '${keyLine(key, nameOfHost())}', on all nodes`;
 }
 
 function keyLine(key: KeyObject, node: string): string {
   return `${fingerprintOf(key)} ${node}`;
 }
 
-function nodeNameOfHost(): string {
-  return hostname().trim().toLowerCase();
+/** In a form that the list takes: Linux also takes host names as `Host_1`. */
+export function nameOfHost(host = hostname()): string {
+  return (
+    host
+      .toLowerCase()
+      .replace(/[^a-z0-9]*[^-a-z0-9.][^a-z0-9]*/g, '-')
+      .replace(/^[-.]+|[-.]+$/g, '') || 'node'
+  );
 }
 
 /** `sha256:…` of the public key, as SubjectPublicKeyInfo (RFC 5280, section 4.1). */

@@ -230,11 +230,12 @@ it('names a node by the list of the node that it talks to, whatever it says itse
 
 it('keeps the list that was good while a new one is wrong, or others may write it', async () => {
   const { one, lines } = await pair();
-  list(...lines);
+  const all = [...lines, `sha256:${'0'.repeat(64)} host-3`];
+  list(...all);
   await eventually(() => answers(one, 'host-2'), 60_000);
-  list(...lines, `${lines[0].split(' ', 1)[0]} host-2`);
+  list(...all, `${lines[0].split(' ', 1)[0]} host-2`);
   await eventually(() => expect(one.log.join('')).toContain('gives host-2 the key of host-1'), 30_000);
-  list(...lines);
+  list(...all);
   chmodSync(listAt(), 0o666);
   await eventually(() => expect(one.log.join('')).toContain('others than root may write it'), 30_000);
   await answers(one, 'host-2');
@@ -248,7 +249,7 @@ it('keeps the list that was good while a new one is wrong, or others may write i
   one.start();
   await eventually(async () => expect((await one.view())?.keys?.isRead).toBe(false), 30_000);
   const view = await one.view();
-  expect(view?.nodes.map(({ name }) => name)).toContain('host-2');
+  expect(view?.nodes.map(({ name }) => name)).toEqual(expect.arrayContaining(['host-2', 'host-3']));
   expect(view?.keys?.trouble).toMatch(/no other node is reached before that is mended$/);
   chmodSync(listAt(), 0o644);
   await eventually(async () => expect((await one.view())?.keys).toEqual({ isRead: true }), 60_000);

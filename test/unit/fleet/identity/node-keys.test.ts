@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
-import { byKeys, checkKey, ownKeyLine, parseKeys } from '../../../../src/fleet/identity/node-keys.ts';
+import { byKeys, checkKey, nameOfHost, ownKeyLine, parseKeys } from '../../../../src/fleet/identity/node-keys.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
@@ -37,6 +37,16 @@ describe('the list of keys', () => {
   ])('is refused with %s', (_what, text, fault) => {
     expect(() => parse(`${text}\n`)).toThrow(fault);
   });
+});
+
+it.each([
+  ['host-1.example.com', 'host-1.example.com'],
+  ['Host_1', 'host-1'],
+  ['-Bordrechner Süd.', 'bordrechner-s-d'],
+  ['(', 'node'],
+])('takes the line that is suggested for the host %s', (host, name) => {
+  expect(nameOfHost(host)).toBe(name);
+  expect(parse(`${KEY} ${nameOfHost(host)}\n`).get(KEY)).toBe(name);
 });
 
 it('is refused when its last line may be cut off', () => {
