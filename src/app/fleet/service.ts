@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { FleetLock, giveLockBack, type LockSettings, lockClientId } from '../../fleet/fleet-lock.ts';
-import { byKubelet, IdentityKeeper } from '../../fleet/identity/identity.ts';
+import { byKubelet, type Identity, IdentityKeeper, NODE_NAME } from '../../fleet/identity/identity.ts';
 import { byKeys } from '../../fleet/identity/node-keys.ts';
 import { KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
@@ -17,6 +17,7 @@ import { nodeFacts } from '../../host/node-facts.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { lockFolders } from '../../store/files/folder-lock.ts';
@@ -88,7 +89,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
   await own.start();
   const identity = await identityOf(settings, log, stop, () => changed.abort());
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
-  const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
+  const name = (await ownName(settings, identity?.current(), stop)) ?? (await nodeNameOf(settings, stop));
   const kubernetes = settings.fleet.auth === 'keys' ? undefined : new KubernetesCluster({ ...common, hostname: name });
   const cluster = kubernetes ?? listedNodes(name, identity?.current()?.keys);
   const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : own.report()));
@@ -167,6 +168,22 @@ async function endLock(update: LockSettings, next: Settings | undefined, log: Lo
       `The lock of this node (id ${lockId()}) may stay at the FleetLock server ${where}: ${reasonOf(error)}`,
     );
   }
+}
+
+/** While the list of keys can't be used: the name that it gave this node before. */
+async function ownName(
+  { fleet, paths }: Settings,
+  identity: Identity | undefined,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (fleet.auth !== 'keys') return identity?.node;
+  const path = join(fleetPaths(paths).stateDir, 'name');
+  if (identity === undefined) {
+    const name = (await readIfPresent(path).catch(() => undefined))?.trim() ?? '';
+    return NODE_NAME.test(name) ? name : undefined;
+  }
+  await replaceFile({ path, mode: 0o600 }, `${identity.node}\n`, signal).catch(() => undefined);
+  return identity.node;
 }
 
 /** Of the kubelet's certificate, also while no API server runs; else that of the host. */

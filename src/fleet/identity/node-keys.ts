@@ -9,7 +9,7 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../domain/settings/settings.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
@@ -117,7 +117,9 @@ async function keyIn(stateDir: string): Promise<KeyObject> {
 /** @param list the names of nodes by fingerprint, or why the list can't be read */
 function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject, list: unknown): Identity {
   if (!(list instanceof Map)) {
-    throw fleetError('fleet/identity', `${reasonOf(list)}; ${toAdd(key)}`, { cause: list });
+    const isAbsent = list instanceof Error && systemCodeOf(list.cause) === 'ENOENT';
+    const next = isAbsent ? `; ${toAdd(key)}` : '';
+    throw fleetError('fleet/identity', `${reasonOf(list)}${next}`, { cause: list });
   }
   const keys: ReadonlyMap<string, string> = list;
   const node = keys.get(fingerprintOf(key));

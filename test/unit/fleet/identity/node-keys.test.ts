@@ -168,6 +168,7 @@ describe('the key of a node', () => {
       await look(kept);
       expect(kept.current()).toBe(before);
       expect(kept.fault()).toMatch(/fleet\.keys .*; the keys from before stay in use$/);
+      expect(kept.fault()).not.toContain('it needs the line');
       expect(log.lines.at(-1)?.message).toContain('the keys from before stay in use');
     }
     // Written again as it was.
