@@ -244,7 +244,8 @@ export class Peers extends Observable {
   private hintOf({ hasAnswered }: KnownPeer, error: unknown): string {
     const isClosed = error instanceof AppError && systemCodeOf(error.cause) === 'ECONNRESET';
     if (!isClosed || hasAnswered || this.options.identity === undefined) return '';
-    return '; it may refuse this node, and its journal says why';
+    const proof = this.options.identity()?.keys === undefined ? 'certificate' : 'key';
+    return `; it may refuse the ${proof} of this node, and its journal says why`;
   }
 
   /** One of each name: a node may answer at several addresses. */
