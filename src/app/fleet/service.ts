@@ -233,7 +233,8 @@ function listedNodes(self: string, keys: ReadonlyMap<string, string> | undefined
     need: () => undefined,
     meet: () => undefined,
     run: async () => undefined,
-    isListed: keys !== undefined,
+    // Two keys with the name of this node alone may be two hosts.
+    isListed: keys !== undefined && (names.length > 1 || keys.size === 1),
   };
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../fleet/pause.ts';
 import { progressOf, type RollOutProgress } from '../fleet/progress.ts';
 import { isFirstInstall, type Turn, turnOf } from '../fleet/roll-out.ts';
-import { NEW_SEARCH_MS } from '../fleet/turn.ts';
+import { areListed, NEW_SEARCH_MS } from '../fleet/turn.ts';
 import {
   BY_NAME,
   labelKeys,
@@ -314,7 +314,7 @@ function waitForOthers(
   { self, nodes, apiTrouble, keys, search = 'new' }: FleetView,
   { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
 ) {
-  if (apiTrouble === undefined || keys?.isRead === true || nodes.some(({ name }) => name !== self)) return undefined;
+  if (apiTrouble === undefined || areListed(keys) || nodes.some(({ name }) => name !== self)) return undefined;
   const isFirst = !bundles.some(
     (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
   );

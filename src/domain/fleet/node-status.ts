@@ -224,7 +224,7 @@ export interface FleetView {
 
 /** Of `fleet.keys_file`. */
 export interface FleetKeys {
-  /** The list is in use, and names all nodes. Otherwise nodes may be missing. */
+  /** A list is in use that names all nodes. Otherwise nodes may be missing. */
   readonly isRead: boolean;
   /** What a person corrects; absent where nothing is wrong. */
   readonly trouble?: string;

@@ -14,7 +14,7 @@ import {
   isReady,
   type TurnRelease,
 } from './awaited-node.ts';
-import type { FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
+import type { FleetKeys, FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
 
 export interface LoadingNodes {
   readonly loading: number;
@@ -233,7 +233,12 @@ export function laggingNodes(
  */
 export function mayHaveOthers({ self, nodes, apiTrouble, keys }: FleetView): boolean {
   if (nodes.length === 0) return true;
-  return apiTrouble !== undefined && keys?.isRead !== true && nodes.every(({ name }) => name === self);
+  return apiTrouble !== undefined && !areListed(keys) && nodes.every(({ name }) => name === self);
+}
+
+/** Whether a list of keys without a fault names all nodes. */
+export function areListed(keys: FleetKeys | undefined): boolean {
+  return keys?.isRead === true && keys.trouble === undefined;
 }
 
 /** @param hasGoneOn the node has a later release of the stream in force */

@@ -263,6 +263,7 @@ it('names two hosts that the list gives one name, until each has its own', async
   const text = `this node and 127.0.0.1:${two.port} are both host-1`;
   await eventually(async () => expect((await one.view())?.keys?.trouble).toContain(text), 60_000);
   await eventually(() => expect(one.log.join('')).toContain(text), 30_000);
+  expect((await one.view())?.keys?.isRead).toBe(false);
   await eventually(async () => expect((await two.view())?.keys?.trouble).toContain(`:${one.port} are both`), 60_000);
   list(...lines);
   await eventually(() => answers(one, 'host-2'), 60_000);

@@ -228,8 +228,12 @@ describe('the gate of the fleet', () => {
     const long = { ...unsure, fleet: { ...unsure.fleet, search: 'long' as const } };
 
     it('does not wait where the list of keys names no other node, unless it can not be read', () => {
-      const byKeys = (isRead: boolean) => ({ ...unsure, fleet: { ...unsure.fleet, keys: { isRead } } });
+      const byKeys = (isRead: boolean, more = {}) => ({
+        ...unsure,
+        fleet: { ...unsure.fleet, keys: { isRead, ...more } },
+      });
       expect(text(byKeys(true))).toBe('pass');
+      expect(text(byKeys(true, { trouble: 'both are host-1' }))).toContain('no other node is known');
       expect(text(byKeys(false))).toContain('The list of keys has not said that there is none');
     });
 

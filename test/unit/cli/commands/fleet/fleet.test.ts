@@ -99,10 +99,11 @@ describe('stickpin fleet status', () => {
 
   it('is alone where the list of keys names no other node, and not where it can not be read', async () => {
     const alone = { ...viewOf(node('host-1', {})), self: 'host-1', apiTrouble: 'It is not used.' };
-    const codes = [true, false].map(async (isRead) => {
-      return (await run(['wait', 'ocp@4.13.7', '--timeout', '0'], { ...alone, keys: { isRead } })).exitCode;
+    const lists = [{ isRead: true }, { isRead: true, trouble: 'both are host-1' }, { isRead: false }];
+    const codes = lists.map(async (keys) => {
+      return (await run(['wait', 'ocp@4.13.7', '--timeout', '0'], { ...alone, keys })).exitCode;
     });
-    expect(await Promise.all(codes)).toEqual([0, 6]);
+    expect(await Promise.all(codes)).toEqual([0, 6, 6]);
   });
 
   it('shows the place of each node in a roll-out, what it waits for, and the whole in a line', async () => {
