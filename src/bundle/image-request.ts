@@ -49,9 +49,9 @@ export interface ImageRequest {
  * @throws AppError `bundle/option`, `domain/reference`
  */
 export function parseImageRequest(text: string, shortNames?: string): ImageRequest {
-  const [first = '', ...rest] = text.split('=');
-  const isNamed = !(shortNames === undefined ? /\// : /[/:@]/).test(first) && rest.length > 0;
-  const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
+  const [first = '', ...others] = text.split('=');
+  const isNamed = !(shortNames === undefined ? /\// : /[/:@]/).test(first) && others.length > 0;
+  const [reference = '', ...source] = isNamed ? others : [first, ...others];
   if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
     throw bundleError('bundle/option', `component '${first}' must be a short name such as etcd (a-z 0-9 . _ -)`);
   }

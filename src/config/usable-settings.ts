@@ -110,7 +110,7 @@ function usableIn(table: Table): Settings {
       ? jointFaults(result.output).map(({ key, others }) => [key, ...others].map((one) => one.split('.')))
       : result.issues.map(({ path = [] }) => [path.map(({ key }) => String(key))]);
     if (result.success && faulty.length === 0) return result.output;
-    const next = faulty.reduce((left, places) => withoutFirst(left, places), usable);
+    const next = faulty.reduce((settings, places) => withoutFirst(settings, places), usable);
     if (next === usable) return defaultSettings;
     usable = next;
   }

@@ -136,24 +136,27 @@ function rolesFound(folderKeys: TrustedKeys, inForce: TrustReport | undefined): 
  * The keys of the folder, keys that bundles added or revoked, and keys with a stored revocation.
  */
 function keysOf(
-  own: TrustedKeys,
+  fileKeys: TrustedKeys,
   inForce: TrustReport | undefined,
   record: RevocationRecord,
 ): { trusted: readonly NamedKey[]; withoutTrust: KeyNeeds['withoutTrust']; revoked: readonly NamedKey[] } {
-  const byFile = own.revoked.map((keyId) => ({ keyId, title: short(keyId) }));
+  const byFile = fileKeys.revoked.map((keyId) => ({ keyId, title: short(keyId) }));
   const others = inForce?.revoked ?? rememberedIn(record);
   const remembered = others
-    .filter(({ keyId }) => !own.revokedIds.has(keyId))
+    .filter(({ keyId }) => !fileKeys.revokedIds.has(keyId))
     .map((one) => ({ keyId: one.keyId, title: `${short(one.keyId)} (by ${revokerText(one)})` }));
   const revoked = [...byFile, ...remembered];
   const brought = (inForce?.keys ?? []).flatMap(({ name, keyId, broughtBy }) =>
     broughtBy === undefined ? [] : [{ keyId, title: `${name} (added by bundle ${broughtBy})` }],
   );
-  const published = [...own.keys.map(({ keyId, name }) => ({ keyId, title: name })), ...brought];
+  const published = [...fileKeys.keys.map(({ keyId, name }) => ({ keyId, title: name })), ...brought];
   const isRevoked = ({ keyId }: { readonly keyId: string }) => revoked.some((gone) => gone.keyId === keyId);
   return {
     trusted: published.filter((key) => !isRevoked(key)),
-    withoutTrust: [...own.revokedKeys.filter(({ role }) => role === undefined), ...own.keys.filter(isRevoked)],
+    withoutTrust: [
+      ...fileKeys.revokedKeys.filter(({ role }) => role === undefined),
+      ...fileKeys.keys.filter(isRevoked),
+    ],
     revoked,
   };
 }

@@ -127,7 +127,7 @@ async function prepare(
   unfetched: Map<Digest, number> | undefined,
   signal: AbortSignal,
 ) {
-  const asked = options.base === undefined ? undefined : await readBase(options.base, options, signal);
+  const baseBundle = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   // A file may be named twice, for its images and to be compared.
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
@@ -138,7 +138,7 @@ async function prepare(
   const plan = await planImages(requests, options, signal);
   const forRuntimes = await findUnfit(plan.images, options.arch, documentsIn(plan.documents), signal);
   if (forRuntimes.fault !== undefined) throw bundleError('bundle/source', forRuntimes.fault);
-  const base = baseOf(asked, plan);
+  const base = baseOf(baseBundle, plan);
   const annotations = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images, ...ofRelease];
   const warnings = [

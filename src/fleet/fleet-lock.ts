@@ -24,13 +24,13 @@ const PAUSES = { firstMs: 5_000, longestMs: 5 * 60_000 };
 
 const TICK_MS = 1_000;
 
-/** For so long a lock is kept without a word. */
+/** How long a lock is kept before a line says so. */
 const KEPT_MS = 24 * 3_600_000;
 
 /** A report may lag behind what it is about, as after a boot. */
 const SETTLE_MS = 30_000;
 
-/** Of stickpin: another program on this node has a lock of its own. */
+/** It is stickpin's own: another program on this node has another lock. */
 const APPLICATION = Buffer.from('5b0f4c1c9f4e4a6c8d2f3e7a61c0b894', 'hex');
 
 /**
@@ -50,7 +50,7 @@ export type LockSettings = Pick<Settings['update'], 'fleet_lock' | 'fleet_lock_g
 
 interface FleetLockOptions {
   readonly settings: LockSettings;
-  /** Of this node at the server. */
+  /** The server knows this node by it. */
   readonly id: string;
   /** Undefined while it is not known what the daemon does. */
   readonly report: () => OwnReport | undefined;

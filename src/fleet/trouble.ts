@@ -68,7 +68,7 @@ export interface ClusterNode {
   readonly facts?: NodeFacts;
 }
 
-/** As the Kubernetes API shows it. */
+/** What the Kubernetes API shows. */
 export interface Cluster {
   self(): string;
   /** The first `InternalIP`; undefined while unknown. */

@@ -232,7 +232,7 @@ async function readConfig(
   return last && { path: last.path, config: found.map(({ config }) => config).reduce(merged) };
 }
 
-/** As in the kubelet, a member replaces the previous one, and maps are joined. */
+/** A member replaces the previous one, and maps are joined (kubelet, `--config-dir`). */
 function merged(before: KubeletConfig, over: KubeletConfig): KubeletConfig {
   const evictionHard = { ...before.evictionHard, ...over.evictionHard };
   const hasMarks = before.evictionHard !== undefined || over.evictionHard !== undefined;

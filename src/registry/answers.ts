@@ -152,7 +152,7 @@ export function isManifest({ indexes }: PullApi, digest: Digest, { images }: Off
   return images?.references.has(digest) === true || [...indexes.values()].some((below) => below.has(digest));
 }
 
-/** Of an index only the manifests count that a source has. */
+/** Only those manifests of an index count that a source has. */
 async function extentOf(document: ImageDocument, source: BlobSource, signal: AbortSignal): Promise<Extent> {
   if (document.kind === 'manifest') {
     const has = async (digest: Digest) => (await source.sizeOf(digest, signal)) !== undefined;

@@ -8,20 +8,20 @@ import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../por
 
 interface UnionParts {
   /** On the node's own disk. They remove a bad blob when it is read completely. */
-  readonly own: readonly (BlobSource & Partial<ChangingBlobSource>)[];
+  readonly onDisk: readonly (BlobSource & Partial<ChangingBlobSource>)[];
   readonly media: BlobUnion;
 }
 
 const OWN_LABEL = "this node's own disk";
 
 /** The first source that has a blob is used: the node's own disk, then the media. */
-export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
-  const sources: readonly BlobSource[] = [...own, media];
+export function createBlobUnion({ onDisk, media }: UnionParts): BlobUnion {
+  const sources: readonly BlobSource[] = [...onDisk, media];
   return {
-    onChange: (listener) => together([...own, media].map((source) => source.onChange?.(listener))),
+    onChange: (listener) => together([...onDisk, media].map((source) => source.onChange?.(listener))),
     copiesOf: async (digest, signal) => {
       const copies: BlobCopy[] = [];
-      for (const source of own) {
+      for (const source of onDisk) {
         if ((await source.sizeOf(digest, signal)) === undefined) continue;
         const read: BlobCopy['read'] = (startByte, inner, allocate) => source.read(digest, startByte, inner, allocate);
         copies.push({ label: OWN_LABEL, isTrusted: true, read, distrust: () => undefined });
@@ -36,7 +36,7 @@ export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
       return undefined;
     },
     async *read(digest, startByte, signal, allocate) {
-      for (const source of own) {
+      for (const source of onDisk) {
         let isBegun = false;
         try {
           for await (const chunk of source.read(digest, startByte, signal, allocate)) {
@@ -99,7 +99,7 @@ interface ManifestBody {
   readonly document: ImageDocument | undefined;
 }
 
-/** Of acceptable size. The client checks and refuses a wrong digest. @throws AppError as a read */
+/** Its size is bounded. The client refuses a wrong digest. @throws AppError as a read */
 export async function readManifest(
   source: BlobSource,
   digest: Digest,

@@ -9,7 +9,7 @@ import type { BlobSource, ChangingBlobSource } from '../ports/blobs.ts';
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;
 
 interface Check {
-  /** Of the file before it was read. */
+  /** The file had it before it was read. */
   readonly stamp: string | undefined;
   readonly passed: Promise<void>;
 }

@@ -79,7 +79,7 @@ export class ConnectionLimiter {
     this.onEnter(socket);
   }
 
-  /** With the reason, for a person at a terminal. A reset leaves no state in the kernel. */
+  /** A person at a terminal reads the reason. A reset leaves no state in the kernel. */
   private refuse(socket: Socket, status: number, error: RegistryError): void {
     socket.once('close', () => this.outside.delete(socket));
     if (this.refusing >= REFUSALS) {

@@ -55,7 +55,7 @@ export class PeerUsers {
     this.read = read;
   }
 
-  /** Of the process that has the other end open. Undefined when it is not found. Never rejects. */
+  /** Who runs the process at the other end. Undefined when it is not found. Never rejects. */
   async uidOf(socket: PeerSocket): Promise<number | undefined> {
     this.opening ??= this.openDiag().catch(() => undefined);
     const find = await this.opening;

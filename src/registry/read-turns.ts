@@ -3,9 +3,9 @@ import type { Clock } from '../platform/clock.ts';
 import { type Allocate, oneBuffer } from '../platform/files/file-access.ts';
 
 const MIB = 1024 * 1024;
-/** Of all transfers except the oldest, so that the oldest gets the medium back soon. */
+/** Later transfers read less at a time, so that the oldest gets the medium back soon. */
 const LATER_CHUNK_BYTES = 256 * 1024;
-/** Of all transfers. With many, chunks are smaller, down to {@link LEAST_CHUNK_BYTES}. */
+/** All transfers share it. Many transfers have smaller chunks ({@link LEAST_CHUNK_BYTES}). */
 const ALL_BUFFERS_BYTES = 8 * 1024 * 1024;
 const LEAST_CHUNK_BYTES = 64 * 1024;
 /** A read that hangs must not stop transfers from another medium. */
@@ -16,7 +16,7 @@ const LONGEST_WAIT_MS = 1_000;
  */
 const SLOWEST_MS_PER_MIB = 1_000;
 
-/** As from the page cache or a good SSD (400 MB/s). Then turns cost more than they save. */
+/** The page cache or a good SSD is this fast (400 MB/s). Then turns cost more than they save. */
 const FAST_MS_PER_MIB = 2.5;
 /** Before anything was read: slow. */
 const FIRST_MS_PER_MIB = 20;

@@ -17,7 +17,7 @@ const ENDPOINT = /^(.+)\/(manifests|blobs|referrers)\/([^/]+)$/;
 const TAGS = /^(.+)\/tags\/list$/;
 const REPOSITORY = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
-/** Of any algorithm (image-spec, descriptor.md). This registry has only SHA-256. */
+/** Any algorithm may be requested (image-spec, descriptor.md). This registry has only SHA-256. */
 const ANY_DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$/;
 
 /**

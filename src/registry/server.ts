@@ -46,7 +46,7 @@ const HTTP_LIMITS: ServerOptions = {
   connectionsCheckingInterval: 5_000,
 };
 
-/** For a client that has closed its sending half. */
+/** How often a client is checked that has closed its sending half. */
 const OPEN_CHECK_MS = 1_000;
 
 const NOTHING_ARRIVES: Arriving = { images: new Set(), layers: new Map() };

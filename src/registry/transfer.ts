@@ -11,7 +11,7 @@ export interface TransferDependencies {
   readonly source: ChangingBlobSource;
   readonly clock: Clock;
   readonly turn: ReadTurn;
-  /** For an unplugged medium, in milliseconds. */
+  /** How long a transfer waits for an unplugged medium, in milliseconds. */
   readonly graceMs: number;
   /** Starts (`1`) or ends (`-1`). */
   readonly onWait: (change: 1 | -1) => void;
@@ -25,9 +25,9 @@ export interface TransferRange {
 
 /** The kernel often reports a read error just before the device disappears. */
 const READ_RETRY_MS = 500;
-/** Of a plugged medium at the same byte. A removal is noticed within this time. */
+/** How long a plugged medium may fail at one byte. A removal is noticed within this time. */
 const READ_GRACE_MS = 5_000;
-/** While no change is signalled. */
+/** How often media are checked while no change is signalled. */
 const CHECK_MS = 5_000;
 
 /**

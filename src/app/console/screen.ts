@@ -5,7 +5,7 @@ import type { Terminal } from '../../host/virtual-terminal.ts';
 
 /** console_codes(4): to the corner, no cursor, and no blank screen after minutes. */
 const BEGIN = '\x1b[H\x1b[?25l\x1b[9;0]';
-/** Of a line, and of the screen: what was there before. */
+/** Each erases what was there before. */
 const REST_OF_LINE = '\x1b[K';
 const REST_OF_SCREEN = '\x1b[J';
 const UNBLANK = '\x1b[13]';

@@ -33,7 +33,7 @@ async function serve(service: SideProcess): Promise<number> {
   return 0;
 }
 
-/** Of a stick that is plugged in or unplugged, the daemon writes at once. */
+/** The daemon writes at once when a stick is plugged in or unplugged. */
 const TICK_MS = 250;
 
 /** Until the settings change, or the service is to stop. */

@@ -11,7 +11,7 @@ import type { Log } from '../../platform/log.ts';
 export const AGETTY_RELOAD = '/run/agetty.reload';
 
 const STEP_PERCENT = 10;
-/** Of a text in which only numbers change. */
+/** How often a text is written in which only numbers change. */
 const NUMBERS_MS = 60_000;
 
 export interface ConsoleFileOptions {
@@ -30,7 +30,7 @@ export interface ConsoleFileOptions {
 export class ConsoleFile {
   private readonly path: string;
   private last = { key: '', shape: '', at: Number.NEGATIVE_INFINITY };
-  /** In which only numbers are new: written when {@link NUMBERS_MS} are over. */
+  /** Only numbers are new in it: it is written when {@link NUMBERS_MS} are over. */
   private waiting: { report: StatusReport; readonly stop: AbortController } | undefined;
   private trouble: string | undefined;
   private writing: Promise<void> = Promise.resolve();

@@ -113,7 +113,7 @@ async function open(options: DaemonOptions, disposal: DisposalStack, signal: Abo
   const fleet = await openFleet(options, files.documents, disposal);
   const media = createDaemonMedia(options, trust, documentParser, fleet?.providers);
   disposal.defer('the media', () => media.dispose());
-  const source = createBlobUnion({ own: [files.documents, files.layers], media: media.blobs });
+  const source = createBlobUnion({ onDisk: [files.documents, files.layers], media: media.blobs });
   const token = await openRegistryToken(join(settings.paths.state_dir, 'registry-token'), log);
   const registry = createDaemonRegistry(options, {
     source,

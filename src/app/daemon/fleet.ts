@@ -38,7 +38,7 @@ export interface DaemonFleet {
   close(): Promise<void>;
 }
 
-/** By what this node judges bundles: those that are adopted, and its keys. */
+/** This node judges bundles by those that are adopted and by its keys. */
 interface JudgedBy {
   readonly bundles: readonly StoredBundle[];
   readonly trustRevision: string;
@@ -127,7 +127,7 @@ export function createDaemonFleet(
 const SOURCES = { process: 'process of the sources', what: 'registries', unit: 'stickpin-sources' };
 
 /** A process that says what is offered elsewhere: each place with a bundle is a medium. */
-function followed(socket: string, state: FleetState, own: BlobSource, of?: typeof SOURCES) {
+function followed(socket: string, state: FleetState, ownBlobs: BlobSource, of?: typeof SOURCES) {
   const { clock, log } = state.options;
   const connection = new WireConnection({ who: `the ${of?.process ?? 'fleet process'}`, connect: unixSocket(socket) });
   const port = new FleetWatch(new OffersClient(connection), clock, log, of);
@@ -141,7 +141,7 @@ function followed(socket: string, state: FleetState, own: BlobSource, of?: typeo
       state.report !== undefined &&
       !state.refused.has(offered.bundleId) &&
       isWantedFromPeers(offered, state.report, state.forgotten),
-    own,
+    ownBlobs,
     clock,
     random: Math.random,
   });

@@ -51,8 +51,8 @@ export async function openNodeState(
   const { store, loss, foreignMirror, refusal } = state;
   if (refusal !== undefined) return refusedState(state, refusal, log);
   // The database has it too, since a kill may come before what it means is recorded.
-  if (loss?.left === 'earlier') ifPossible(() => store.setDocument('loss', loss.left));
-  const isEarlier = Boolean(store.document('loss')) || loss?.left === 'earlier' || loss?.left === 'nothing';
+  if (loss?.remains === 'earlier') ifPossible(() => store.setDocument('loss', loss.remains));
+  const isEarlier = Boolean(store.document('loss')) || loss?.remains === 'earlier' || loss?.remains === 'nothing';
   const damaged = damagedMirrors(state);
   const foreign = new ForeignState(state, directory, clock);
   const taken = foreign.take();

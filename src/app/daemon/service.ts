@@ -59,7 +59,7 @@ interface Service {
 async function serve(service: Service): Promise<void> {
   const { settings, log, stop, notifier, watched } = service;
   const bus = new SystemBus({ clock: systemClock, log, env: process.env });
-  // Of its own, so that calls of other users never stand before the answers of systemd.
+  // A second connection: calls of other users never stand before the answers of systemd.
   const apiBus = new SystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
   let settingsFault = service.fault;
   const backend = new DaemonBackend(

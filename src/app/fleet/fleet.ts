@@ -78,7 +78,7 @@ export class Fleet {
   private readonly beganMs: number;
   private readonly namesakes: Trouble;
   private isNeedy = false;
-  /** Of a command that follows the cluster; monotonic milliseconds. */
+  /** When a command that follows the cluster ends, in monotonic milliseconds. */
   private followedUntilMs = Number.NEGATIVE_INFINITY;
   private offered: ReadonlySet<string> = new Set();
 
@@ -207,14 +207,14 @@ export class Fleet {
     return releases.some((release) => nodesLoading(release, view, true) !== undefined);
   }
 
-  /** Of a bundle that is new here. */
+  /** Called when this node offers a bundle that it did not offer before. */
   private callOthers(): void {
     const before = this.offered;
     this.offered = new Set(this.own.bundles().map(({ bundleId }) => bundleId));
     if ([...this.offered].some((id) => !before.has(id))) this.peers.callAll();
   }
 
-  /** For a command. */
+  /** A command wants to see the cluster as it is now. */
   private async refresh(signal: AbortSignal): Promise<void> {
     const { cluster, clock } = this.options;
     this.followedUntilMs = clock.monotonic() + FOLLOWED_MS;

@@ -85,24 +85,24 @@ async function work(service: SideProcess): Promise<void> {
 async function workLocked({ settings, sources, log, stop, notifier }: SideProcess): Promise<void> {
   const changed = new AbortController();
   const { signal, release } = linkSignals([stop, changed.signal]);
-  const own = new OwnStatus(join(settings.paths.run_dir, 'status.json'), log);
-  await own.start();
+  const ownStatus = new OwnStatus(join(settings.paths.run_dir, 'status.json'), log);
+  await ownStatus.start();
   const identity = await identityOf(settings, log, stop, () => changed.abort());
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
-  const name = (await ownName(settings, identity?.current(), stop)) ?? (await nodeNameOf(settings, stop));
+  const name = (await nameByKeys(settings, identity?.current(), stop)) ?? (await nodeNameOf(settings, stop));
   const kubernetes = settings.fleet.auth === 'keys' ? undefined : new KubernetesCluster({ ...common, hostname: name });
   const cluster = kubernetes ?? listedNodes(name, identity?.current()?.keys);
-  const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : own.report()));
+  const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : ownStatus.report()));
   const fleet: Fleet = new Fleet({
     settings,
     cluster,
-    ownStatus: () => own.status(),
+    ownStatus: () => ownStatus.status(),
     lock,
-    onOwnStatus: (listener) => own.onChange(listener),
-    readLabels: () => labelsToRead(own.report()),
-    pauses: () => own.report()?.pauses,
-    rollOuts: () => rollOutsOf(own.report()),
-    onSticks: () => releasesOnSticks(own.report()),
+    onOwnStatus: (listener) => ownStatus.onChange(listener),
+    readLabels: () => labelsToRead(ownStatus.report()),
+    pauses: () => ownStatus.report()?.pauses,
+    rollOuts: () => rollOutsOf(ownStatus.report()),
+    onSticks: () => releasesOnSticks(ownStatus.report()),
     identity,
     notifier,
     clock: systemClock,
@@ -113,12 +113,12 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     new Publisher({
       ...common,
       cluster: kubernetes,
-      report: () => own.report(),
+      report: () => ownStatus.report(),
       isDaemonUp: () => !fleet.isDaemonAway(),
       serves: () => fleet.serves(),
       mark: publishedMarkOf(settings, log),
     });
-  own.onChange(() => publisher?.changed());
+  ownStatus.onChange(() => publisher?.changed());
   fleet.onServes(() => publisher?.changed());
   const onChanged = () => changed.abort();
   const unwatch = watchSettings({ settings, sources, log, notifier, onReload: () => undefined, onChanged });
@@ -130,7 +130,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     ended.abort();
     await published;
     unwatch();
-    own.stop();
+    ownStatus.stop();
     release();
   }
 }
@@ -171,7 +171,7 @@ async function endLock(update: LockSettings, next: Settings | undefined, log: Lo
 }
 
 /** While the list of keys can't be used: the name that it gave this node before. */
-async function ownName(
+async function nameByKeys(
   { fleet, paths }: Settings,
   identity: Identity | undefined,
   signal: AbortSignal,
@@ -186,7 +186,7 @@ async function ownName(
   return identity.node;
 }
 
-/** Of the kubelet's certificate, also while no API server runs; else that of the host. */
+/** The kubelet's certificate has it, also while no API server runs. Default: the host's name. */
 async function nodeNameOf({ fleet }: Settings, signal: AbortSignal): Promise<string> {
   const credentials = await readCredentials(fleet.kubeconfig, signal).catch(() => undefined);
   return credentials?.nodeName ?? nodeNameOfHost();
@@ -289,7 +289,7 @@ function apiOf({ fleet }: Settings): KubernetesApi {
   return new KubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
 }
 
-/** As a kubelet without `--hostname-override` calls its Node. */
+/** A kubelet without `--hostname-override` gives its Node this name. */
 function nodeNameOfHost(): string {
   return hostname().trim().toLowerCase();
 }

@@ -60,7 +60,7 @@ export async function fleetKeyLine(signal: AbortSignal): Promise<string> {
   return ownKeyLine(fleet, fleetPaths(paths).stateDir);
 }
 
-/** As {@link watchFleet}, of the process of a unit that listens on a socket. */
+/** {@link watchFleet} for the process of a unit that listens on a socket. */
 export async function* watchFleetAt(path: string, signal: AbortSignal, unit = FLEET_UNIT): AsyncGenerator<FleetView> {
   const connection = new WireConnection({ who: unit, connect: () => connect(path) });
   const client = new OffersClient(connection);

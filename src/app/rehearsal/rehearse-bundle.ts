@@ -262,21 +262,21 @@ class PullWatch {
   }
 
   private async pull(runtime: RuntimeAdapter, reference: string, signal: AbortSignal): Promise<void> {
-    const own = this.layers.get(reference);
+    const layers = this.layers.get(reference);
     const since = this.clock.monotonic();
     // Two pulls that share a missing layer never run in parallel. So this pull brings all layers
     // that are still missing.
-    const fresh = (own ?? []).filter(({ digest }) => !this.pulledLayers.has(digest));
+    const fresh = (layers ?? []).filter(({ digest }) => !this.pulledLayers.has(digest));
     const newBytes = fresh.reduce((sum, layer) => sum + layer.sizeBytes, 0);
     const seen = () => ({ reference, newBytes, durationMs: this.clock.monotonic() - since });
     try {
       await runtime.pull(reference, signal);
       for (const { digest } of fresh) this.pulledLayers.add(digest);
-      if (own !== undefined) this.note(seen());
+      if (layers !== undefined) this.note(seen());
     } catch (error) {
       if (!signal.aborted) {
         this.failed.set(reference, (this.failed.get(reference) ?? 0) + 1);
-        if (own !== undefined) this.note({ ...seen(), fault: reasonOf(error) });
+        if (layers !== undefined) this.note({ ...seen(), fault: reasonOf(error) });
       }
       throw error;
     }

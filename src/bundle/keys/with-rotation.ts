@@ -94,19 +94,19 @@ interface Unused {
 
 function whyNot(
   { keyId, role: name }: RotatedKey,
-  own: TrustedKeys,
+  fileKeys: TrustedKeys,
   taken: ReadonlyMap<string, string | undefined>,
   added: readonly TrustedKey[],
 ): Unused | undefined {
   // The advice never is to revoke a key that is in use elsewhere: a bundle could provoke that.
   const ask = 'ask the signer of that bundle why it names this key; the key counts where it is listed';
-  if (own.ambiguous.has(keyId)) return { why: 'it is in two places of keys.d', remedy: 'leave it in one of them' };
+  if (fileKeys.ambiguous.has(keyId)) return { why: 'it is in two places of keys.d', remedy: 'leave it in one of them' };
   if (taken.has(keyId) && taken.get(keyId) !== name) {
     const other = taken.get(keyId);
     return { why: other === undefined ? 'it is a plain key' : `it belongs to role ${other}`, remedy: ask };
   }
   if (name === undefined) return undefined;
-  const role = own.roles.find((one) => one.name === name);
+  const role = fileKeys.roles.find((one) => one.name === name);
   const revoke = `to keep it from counting later, name it in a *.revoked file: ${keyId}`;
   if (role === undefined) return { why: `there is no role ${name} in force`, remedy: revoke };
   if (!role.mayRotate) return { why: `role ${name} does not allow it (may_rotate)`, remedy: revoke };

@@ -105,12 +105,12 @@ async function searchFolder(
   signal.throwIfAborted();
   const { folder, path } = spot;
   const found: BundleCandidate[] = [];
-  const here = await lookAt(path, () => candidateIn(folder, path, sought));
-  if (here?.kind === 'bundle') {
+  const direct = await lookAt(path, () => candidateIn(folder, path, sought));
+  if (direct?.kind === 'bundle') {
     const advice = `move all of it into its own directory, such as ${join(quotedPath(path), '<name>-<version>-<arch>')}/`;
     found.push(
       path === ''
-        ? here
+        ? direct
         : unreadable(
             path,
             'bundle/misplaced',

@@ -36,7 +36,7 @@ export async function verifyBlobs(
   signal.throwIfAborted();
   const threads = Math.min(MAX_THREADS, availableParallelism(), blobs.size);
   const queue = [...blobs].map(([digest, sizeBytes]) => ({ digest, sizeBytes }));
-  queue.sort((left, right) => right.sizeBytes - left.sizeBytes);
+  queue.sort((a, b) => b.sizeBytes - a.sizeBytes);
   const next = queue.values();
   const faults = new Map<Digest, BlobFault>();
   const pool = new HashPool(threads, signal, onBytes);
@@ -121,15 +121,15 @@ export interface CheckedBase {
 export async function checkBase(
   reader: FileBundleReader,
   expected: BundleId | undefined,
-  options: { readonly left: ReadonlyMap<Digest, number>; readonly full: boolean },
+  options: { readonly remaining: ReadonlyMap<Digest, number>; readonly full: boolean },
   signal: AbortSignal,
 ): Promise<CheckedBase> {
   const { bundle, missing } = await readUntrusted(reader, signal);
   checkIdentity(reader, bundle, expected);
   const again = new Set(missing.filter((blob) => !isFaulty(blob)).map(({ digest }) => digest));
-  const wanted = new Map([...options.left].filter(([digest]) => !again.has(digest)));
+  const wanted = new Map([...options.remaining].filter(([digest]) => !again.has(digest)));
   const faulty = options.full ? await verifyBlobs(reader, wanted, signal) : await misfits(reader, wanted, signal);
-  return { name: bundleName(bundle.payload), faulty, leftAgain: options.left.size - wanted.size };
+  return { name: bundleName(bundle.payload), faulty, leftAgain: options.remaining.size - wanted.size };
 }
 
 function checkIdentity(

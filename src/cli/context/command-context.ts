@@ -35,7 +35,7 @@ export interface CommandContext extends CommandOutput {
 export class UsageFaults {
   private readonly wrongValues = new Map<Option, string[]>();
   private readonly needed = new Map<Option, string | undefined>();
-  private readonly left = new Set<Command>();
+  private readonly excluded = new Set<Command>();
   private place: string | undefined;
 
   /** What `read` refuses is said of `place` and not of its option. */
@@ -56,7 +56,7 @@ export class UsageFaults {
 
   /** The action of this command calls {@link of} itself, to report more faults with them. */
   leaveTo(command: Command): void {
-    this.left.add(command);
+    this.excluded.add(command);
   }
 
   /** Collects the faults of `command` and of all its subcommands. Call it once. */
@@ -86,7 +86,7 @@ export class UsageFaults {
           const name = option.attributeName();
           if (['', true].includes(command.getOptionValue(name))) command.setOptionValue(name, undefined);
         }
-        if (!this.left.has(command) && this.of(command).length > 0) command.error('');
+        if (!this.excluded.has(command) && this.of(command).length > 0) command.error('');
       });
     }
     for (const one of command.commands) this.collect(one);

@@ -48,14 +48,14 @@ export async function confirmFirst(
 export async function confirmOrDecline<T>(
   go: (isForced: boolean) => Promise<T>,
   isForced: boolean,
-  asked: Asked,
+  flags: Asked,
   question: Question & { readonly code: string },
 ): Promise<T> {
   try {
     return await go(isForced);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== question.code) throw error;
-    await confirmFirst(asked, question, error);
+    await confirmFirst(flags, question, error);
     return go(true);
   }
 }

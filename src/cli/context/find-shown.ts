@@ -33,23 +33,23 @@ const MIN_DIGITS = 6;
  * and version, `engine/ambiguous-bundle` when a part of a name or digest may mean several
  * (`reject`)
  */
-export function findShown(report: Shown, asked: string): ShownBundle {
+export function findShown(report: Shown, name: string): ShownBundle {
   const candidates = candidatesIn(report);
-  const exact = exactly(candidates, asked);
+  const exact = exactly(candidates, name);
   if (exact !== undefined) return exact.shown;
-  const digits = /^(?:sha256:)?([0-9a-f]+)…?$/.exec(asked)?.[1] ?? '';
+  const digits = /^(?:sha256:)?([0-9a-f]+)…?$/.exec(name)?.[1] ?? '';
   const byDigest =
     digits.length < MIN_DIGITS ? [] : candidates.filter(({ bundleId }) => bundleId?.startsWith(`sha256:${digits}`));
-  const found = byDigest.length > 0 ? byDigest : candidates.filter(({ stream }) => stream === asked);
+  const found = byDigest.length > 0 ? byDigest : candidates.filter(({ stream }) => stream === name);
   const bundles = new Set(found.map(({ bundleId, title }) => bundleId ?? title));
   const [first] = found;
   if (first === undefined) {
-    const message = `no bundle ${asked} is known here or plugged in; 'stickpin list' shows those that are`;
+    const message = `no bundle ${name} is known here or plugged in; 'stickpin list' shows those that are`;
     throw cliError('engine/no-bundle', message);
   }
   if (bundles.size === 1) return first.shown;
   const titles = [...new Set(found.map(({ title }) => title))].join(', ');
-  const message = `${asked} may mean ${titles}; give the whole name and version, or the digest`;
+  const message = `${name} may mean ${titles}; give the whole name and version, or the digest`;
   throw cliError('engine/ambiguous-bundle', message);
 }
 
@@ -57,8 +57,8 @@ export function findShown(report: Shown, asked: string): ShownBundle {
  * The bundle with this name, path or digest. A current bundle precedes a retired one, and that a
  * rejected one. The last of several retired ones counts, as for commands.
  */
-function exactly(candidates: readonly Candidate[], asked: string): Candidate | undefined {
-  const exact = candidates.filter(({ names }) => names.includes(asked));
+function exactly(candidates: readonly Candidate[], name: string): Candidate | undefined {
+  const exact = candidates.filter(({ names }) => names.includes(name));
   const known = exact.filter(({ shown }) => shown.phase !== 'rejected');
   const live = known.filter(({ shown }) => shown.phase !== 'retired');
   const meant = [live, known.slice(-1), exact].find((some) => some.length > 0) ?? [];
@@ -70,7 +70,7 @@ function exactly(candidates: readonly Candidate[], asked: string): Candidate | u
   if (bundles.size > 1) {
     throw ambiguousName(
       [...bundles].map(([bundleId, sequence]) => ({ bundleId, sequence })),
-      asked,
+      name,
     );
   }
   return meant.at(-1);

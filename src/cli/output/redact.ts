@@ -21,8 +21,8 @@ function withoutPrivateKeys(text: string): string {
   for (const line of text.replaceAll(WHOLE, REMOVED).split('\n')) {
     if (END.test(line)) {
       if (place === 'outside') removeBack(kept);
-      const rest = line.replace(END, place === 'outside' ? REMOVED : '');
-      if (rest !== '') kept.push(rest);
+      const end = line.replace(END, place === 'outside' ? REMOVED : '');
+      if (end !== '') kept.push(end);
       place = 'outside';
     } else if (place === 'inside' && isOfKey(line)) {
       // A key whose last line is missing ends with its first short line.
@@ -200,7 +200,7 @@ function namesSecret(name: string): boolean {
 export function redacted(text: string, secrets: readonly string[] = []): string {
   const known = secrets
     .filter((secret) => secret.length >= 8)
-    .reduce((left, one) => left.replaceAll(one, REMOVED), text);
+    .reduce((redacted, one) => redacted.replaceAll(one, REMOVED), text);
   const plain = withoutBlocks(withoutTokens(withoutLogins(withoutPrivateKeys(known))));
   return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED, ...COMMANDS].reduce(withoutValues, plain);
 }
@@ -219,8 +219,8 @@ function withoutBlocks(text: string): string {
 }
 
 function withoutValues(text: string, pattern: RegExp): string {
-  return text.replaceAll(pattern, (whole: string, ...rest: unknown[]) => {
-    const { start, value } = rest.at(-1) as { start: string; value: string };
+  return text.replaceAll(pattern, (whole: string, ...groups: unknown[]) => {
+    const { start, value } = groups.at(-1) as { start: string; value: string };
     return NO_SECRET.test(value.trim()) ? whole : `${start}${removedLike(value)}`;
   });
 }

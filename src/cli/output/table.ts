@@ -68,10 +68,10 @@ function fittingLines(
     const widths = widthsWithin(fitting, columns);
     if (widths !== undefined) return { fitting: new Set(fitting), widths };
     const widest = fitting.reduce((one, other) => (leastWidth(other) > leastWidth(one) ? other : one));
-    const rest = fitting.filter((line) => leastWidth(line) < leastWidth(widest));
+    const narrower = fitting.filter((line) => leastWidth(line) < leastWidth(widest));
     // The titles alone are no table.
-    if (rest.length <= 1) return { fitting: new Set(), widths: [] };
-    fitting = rest;
+    if (narrower.length <= 1) return { fitting: new Set(), widths: [] };
+    fitting = narrower;
   }
 }
 

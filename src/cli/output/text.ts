@@ -100,10 +100,10 @@ export function wrapLines(text: string, width: number | undefined, indent = 0): 
 function hanging(line: string, width: number, indent: number): string {
   const [, lead = ''] = /^(\s*)/.exec(line) ?? [];
   const [first = ''] = wrapWords(line, width - lead.length);
-  const rest = line.slice(lead.length + first.length).trim();
-  if (rest === '') return line;
+  const tail = line.slice(lead.length + first.length).trim();
+  if (tail === '') return line;
   const blanks = ' '.repeat(lead.length + indent);
-  const others = wrapWords(rest, width - blanks.length);
+  const others = wrapWords(tail, width - blanks.length);
   return [`${lead}${first}`, ...others.map((text) => `${blanks}${text}`)].join('\n');
 }
 

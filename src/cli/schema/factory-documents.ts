@@ -20,7 +20,7 @@ const blob = v.strictObject({
   file: v.optional(text),
   detail: v.optional(text),
 });
-const left = v.strictObject({ digest: text, why: v.literal('in-base') });
+const inBase = v.strictObject({ digest: text, why: v.literal('in-base') });
 const release = { bundleId: text, name: text, version: text };
 const use = v.strictObject({ bytes: count, inodes: count });
 const fault = v.strictObject({ code: text, message: text });
@@ -105,7 +105,7 @@ export const FACTORY_DOCUMENTS = {
     /** Digests of the sources that were given by a name, by that name. */
     resolved: v.record(text, text),
   }),
-  /** With `--dry-run`. `signing` names files and commands as they are given. */
+  /** `--dry-run` prints it. `signing` names files and commands as they are given. */
   'bundle-create-plan': document({
     path: text,
     name: text,
@@ -167,7 +167,7 @@ export const FACTORY_DOCUMENTS = {
     ...release,
     verified: yes,
     signedBy: texts,
-    missing: v.array(v.union([blob, left])),
+    missing: v.array(v.union([blob, inBase])),
     repositories: v.array(v.strictObject({ name: text, paths: texts, tags: texts })),
   }),
   /** Each section with its settings, as in stickpin.toml. */

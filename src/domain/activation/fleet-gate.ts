@@ -335,7 +335,7 @@ function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number,
   return defined({ node, more, phase, percent, reason, begun, isUnknown, isAway, absent, out });
 }
 
-/** Without the API nobody knows whether the Node was deleted. */
+/** While the API is away, nobody knows whether the Node was deleted. */
 function isReached(node: string, { nodes, peers, apiTrouble }: FleetView): boolean {
   const known = nodes.find(({ name }) => name === node);
   if (known?.isSilent === true || known?.isAbsent === true) return false;

@@ -91,9 +91,9 @@ export function barrierBlock(path: StreamPath, release: PathRelease): BlockOf<'r
 
 function lackOf({ releases }: StreamPath, position: Position, barrier: string): BlockOf<'rule/barrier'>['lacks'] {
   if (barrier === position.version) return 'proof';
-  const here = releases.filter(({ version }) => version === barrier);
-  if (here.length === 0) return 'bundle';
-  return here.every(({ isWithdrawn }) => isWithdrawn === true) ? 'trust' : 'activation';
+  const releasesThere = releases.filter(({ version }) => version === barrier);
+  if (releasesThere.length === 0) return 'bundle';
+  return releasesThere.every(({ isWithdrawn }) => isWithdrawn === true) ? 'trust' : 'activation';
 }
 
 export function holdsLater(path: StreamPath, version: string): 'barrier' | 'dead end' | undefined {

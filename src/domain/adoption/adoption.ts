@@ -324,6 +324,9 @@ function lostRole(stored: JudgedBundle, roles: readonly Role[], revocations: Rev
   if (role === undefined) return { code: 'trust/role', data: { ...about, why: { kind: 'no-role' } } };
   const outside = outsideScope(role, stored);
   if (outside !== undefined) return { code: 'trust/role', data: { ...about, why: outside } };
-  const left = signersLeftIn(role, stored, revocations).length;
-  return { code: 'trust/role', data: { ...about, why: { kind: 'threshold', threshold: role.threshold, left } } };
+  const remaining = signersLeftIn(role, stored, revocations).length;
+  return {
+    code: 'trust/role',
+    data: { ...about, why: { kind: 'threshold', threshold: role.threshold, left: remaining } },
+  };
 }

@@ -31,8 +31,8 @@ export function assessOrder(
 ): OrderAssessment {
   const arriving = Map.groupBy(adoptions, ({ found }) => found.bundle.payload.name);
   const next = new Map(
-    [...Map.groupBy(entries, ({ bundle }) => bundle.payload.name)].flatMap(([stream, own]) => {
-      const found = nextOf(own, arriving.get(stream) ?? [], pathOf(paths, stream), policy);
+    [...Map.groupBy(entries, ({ bundle }) => bundle.payload.name)].flatMap(([stream, ofStream]) => {
+      const found = nextOf(ofStream, arriving.get(stream) ?? [], pathOf(paths, stream), policy);
       return found === undefined ? [] : [[stream, found] as const];
     }),
   );

@@ -82,7 +82,7 @@ export function parseNodeStatus(document: unknown): NodeStatus | undefined {
   return result.success ? result.output : undefined;
 }
 
-/** As {@link parseNodeStatus}, for the text of the annotation, without control characters. */
+/** {@link parseNodeStatus} for the text of the annotation. Control characters are removed. */
 export function parseStatusAnnotation(text: string): NodeStatus | undefined {
   if (text.length > 4 * NODE_STATUS_BYTES) return undefined;
   try {
@@ -137,7 +137,7 @@ export const LEFT_OUT = 'fleet/left-out';
 
 export interface OfferedBundle {
   readonly bundleId: BundleId;
-  /** Of its payload, for people, not verified. */
+  /** Its payload has this name. It is for people, and not verified. */
   readonly name: string;
   readonly version: string;
   readonly sequence: number;
@@ -184,11 +184,11 @@ export interface FleetNode {
   readonly facts?: NodeFacts;
 }
 
-/** Of its Node object, which other nodes can't write to. */
+/** What its Node object says. Other nodes can't write to it. */
 export interface NodeFacts {
   /** Those that {@link FleetView.readLabels} names, and that of the control plane. */
   readonly labels: Labels;
-  /** Of its kubelet. Absent while only metadata is read. */
+  /** Its kubelet says so. Absent while only metadata is read. */
   readonly isReady?: boolean;
   readonly isCordoned?: boolean;
 }
@@ -212,17 +212,17 @@ export interface FleetView {
   readonly search?: Search;
   /** Keys of the labels that are read, with `Ready` and cordons; absent while they are not. */
   readonly readLabels?: readonly string[];
-  /** Of `update.fleet_lock`; absent without that setting. */
+  /** The lock of `update.fleet_lock`; absent without that setting. */
   readonly lock?: RebootLock;
   /** Setting `fleet.exclude`: names of nodes that are in none of the lists here. */
   readonly removed?: readonly string[];
   /** All that the daemon of this node knows; the part of others is in their reports too. */
   readonly pauses?: readonly Pause[];
-  /** Of releases that this node waits for or runs, while other nodes are not done. */
+  /** Releases that this node waits for or runs, while other nodes are not done. */
   readonly rollOuts?: readonly ShownRollOut[];
 }
 
-/** Of `fleet.keys_file`. */
+/** What is known of the list in `fleet.keys_file`. */
 export interface FleetKeys {
   /** A list is in use that names all nodes. Otherwise nodes may be missing. */
   readonly isRead: boolean;
@@ -230,7 +230,7 @@ export interface FleetKeys {
   readonly trouble?: string;
 }
 
-/** As the daemon of this node reported it. */
+/** What the daemon of this node reported. */
 export interface ShownRollOut {
   readonly name: string;
   readonly version: string;

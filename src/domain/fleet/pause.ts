@@ -56,7 +56,7 @@ export const pause = v.object({
 
 export type SharedPause = Parsed<typeof pause>;
 
-/** As a node keeps it. */
+/** What a node keeps of a pause. */
 export const keptPause = v.object({
   ...pause.entries,
   from: maybe(
@@ -97,7 +97,7 @@ function statedEndOf({ at, until }: Pause): number {
   return Math.min(Date.parse(until), Date.parse(at) + LONGEST_PAUSE_MS);
 }
 
-/** By the clock of this node. */
+/** This node measures pauses by its own clock. */
 export interface PauseClock {
   readonly now: number;
   readonly clockSynchronised: boolean;

@@ -1,13 +1,13 @@
 import * as v from 'valibot';
 import { maybe, type Parsed } from '../../platform/schema.ts';
 
-/** Of a large cluster, those that are not done. */
+/** A large cluster shows those that are not done. */
 const MOST_PLACES = 64;
 
 /** Times that only jitter would change stay the same. */
 const STEP_MS = 10_000;
 
-/** Of a roll-out, as one node sees it. */
+/** How far a roll-out is, as one node sees it. */
 export const rollOutProgress = v.object({
   total: v.number(),
   done: v.number(),

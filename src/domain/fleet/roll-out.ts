@@ -112,11 +112,16 @@ const FAILED_MS = 5 * 60_000;
  * and cordons come from the Kubernetes API. How long a node has run the release well is measured on
  * this node.
  */
-export function turnOf(release: TurnRelease, view: FleetView, order: RollOutOrder = BY_NAME, own: OwnTurn = {}): Turn {
-  const all = membersOf(release, view, order, own.sightings ?? NO_SIGHTINGS);
+export function turnOf(
+  release: TurnRelease,
+  view: FleetView,
+  order: RollOutOrder = BY_NAME,
+  ownTurn: OwnTurn = {},
+): Turn {
+  const all = membersOf(release, view, order, ownTurn.sightings ?? NO_SIGHTINGS);
   const others = all.filter((one) => !one.isSelf && one.part === 'takes');
-  const failed = failuresOf(others, own.lifted);
-  const question = { release, order, failed, isLast: own.isLast === true, isFirst: isFirstInstall(release, view) };
+  const failed = failuresOf(others, ownTurn.lifted);
+  const question = { release, order, failed, isLast: ownTurn.isLast === true, isFirst: isFirstInstall(release, view) };
   const members = others.filter((one) => failed.has(one) || !(isLeftOut(one) || (one.release && isBack(one.release))));
   const line = stagesOf([...all.filter((one) => one.isSelf), ...members], question);
   const shown = {

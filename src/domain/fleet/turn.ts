@@ -144,9 +144,10 @@ function unreachedOn(
   const ownReleases = view.nodes.find(({ name }) => name === view.self)?.status?.releases ?? [];
   return (status?.releases ?? []).flatMap(({ name, version, bundle }): readonly WantedRelease[] => {
     if (!unreached.some((id) => hexOf(id).startsWith(bundle)) || isOffered(view, bundle)) return [];
-    const here = ownReleases.find((one) => one.bundle === bundle);
-    if (here === undefined ? isKnown(known, name, version, bundle) : !LACKS_SOURCE.has(here.reason ?? '')) return [];
-    return [{ name, version, nodes: [node], unreached: { why, percent: here?.percent ?? 0 } }];
+    const ownRelease = ownReleases.find((one) => one.bundle === bundle);
+    if (ownRelease === undefined ? isKnown(known, name, version, bundle) : !LACKS_SOURCE.has(ownRelease.reason ?? ''))
+      return [];
+    return [{ name, version, nodes: [node], unreached: { why, percent: ownRelease?.percent ?? 0 } }];
   });
 }
 
@@ -163,7 +164,7 @@ const LACKS_SOURCE: ReadonlySet<string> = new Set<Reason['code']>([
 /** How many nodes must name a release that this node can't verify. */
 const CLAIMANTS = 2;
 
-/** Of each name. */
+/** Returns the newest release of each name. */
 function newestOf(claims: readonly WantedRelease[]): readonly WantedRelease[] {
   const newest = new Map<string, WantedRelease>();
   for (const claim of claims) {

@@ -89,7 +89,7 @@ function sizeOf(candidate: PullCandidate): number {
   return candidate.missingLayers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
 }
 
-/** With two pulls containerd often waits for its disk (docs/decisions/pull-order.md). */
+/** containerd often waits for its disk when it has only two (docs/decisions/pull-order.md). */
 const CONTAINERD = 4;
 /** More pulls wait for each other at CRI-O's storage, and are slower. */
 const OTHERS = 2;

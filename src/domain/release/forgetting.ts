@@ -81,7 +81,7 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
   return oldestFirst.slice(0, -KEPT_RETIRED).find(isOver)?.bundleId;
 }
 
-/** Without the release the scheme of versions stays, and no copies of its artifacts are left. */
+/** If it goes, the scheme of versions stays, and no copies of its artifacts are left. */
 function isSpare(bundle: StoredBundle, bundles: readonly StoredBundle[], localBlobs: ReadonlySet<Digest>): boolean {
   const { name } = bundle.payload;
   const others = bundles.filter((other) => other !== bundle);

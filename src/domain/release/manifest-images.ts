@@ -115,7 +115,7 @@ export function ownerOf({ kind, metadata, schema, name: ownName }: Json): string
 function imagesOfSpec(spec: Json, { owner, field }: Place): PlacedPodImage[] {
   const by = (what: string, name: unknown) =>
     [...(owner === '' ? [] : [owner]), `${what} ${typeof name === 'string' ? name : '(no name)'}`].join(', ');
-  const at = (list: string, index: number, rest: string) => `${fieldBelow(field, list)}[${index}].${rest}`;
+  const at = (list: string, index: number, member: string) => `${fieldBelow(field, list)}[${index}].${member}`;
   const containers = CONTAINERS.flatMap(([member, what]) =>
     objectsIn(spec[member])
       .filter(([container]) => typeof container.name === 'string' || typeof container.image === 'string')

@@ -149,7 +149,7 @@ export function spareTagsIn(
   };
 }
 
-/** By then the kubelet has started its pods after a boot. */
+/** The kubelet has started its pods by then after a boot. */
 const PODS_STARTED_MS = 15 * 60_000;
 
 /**

@@ -374,9 +374,9 @@ function order({ activationBegunAt = 0 }: StoredBundle): number {
 /** Includes the tags that are attached to its images. */
 function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
   const tags = new Map<string, Digest>();
-  for (const { reference, digest, tags: own, attached = [] } of contents.images) {
+  for (const { reference, digest, tags: ownTags, attached = [] } of contents.images) {
     for (const { tag, digest: document } of attached) tags.set(`${repositoryOf(reference)}:${tag}`, document);
-    for (const tag of own) tags.set(tag, digest);
+    for (const tag of ownTags) tags.set(tag, digest);
   }
   return tags;
 }

@@ -5,7 +5,7 @@ type Shown = Pick<StatusReport, 'advice' | 'operation' | 'progress'>;
 
 /** A console has at least 80 columns. The last one stays free, so that no line is wrapped. */
 const COLUMNS = 79;
-/** With two rows of words, a bar, a code and the login prompt this is a screen of 25 lines. */
+/** Two rows of words, a bar, a code and the login prompt then fill a screen of 25 lines. */
 const MAX_TEXT_LINES = 4;
 /** Longer words would be cut. There are none. */
 const MAX_LARGE_LINES = 3;

@@ -37,9 +37,9 @@ function milestoneOf({ milestones }: StreamPath, version: string): Pick<StreamRe
 }
 
 function absentMilestones(path: StreamPath): StreamRelease[] {
-  const here = new Set(path.releases.map(({ version }) => version));
+  const versions = new Set(path.releases.map(({ version }) => version));
   return [...path.milestones.keys()]
-    .filter((version) => !here.has(version))
+    .filter((version) => !versions.has(version))
     .map((version) => ({ version, phase: 'absent', from: [], ...milestoneOf(path, version) }));
 }
 

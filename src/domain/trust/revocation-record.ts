@@ -104,8 +104,8 @@ function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): bo
   return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
 }
 
-export function countsIn({ bundleId, role: own }: RevocationSource, role: string | undefined): boolean {
-  return bundleId === undefined || own === role;
+export function countsIn({ bundleId, role: sourceRole }: RevocationSource, role: string | undefined): boolean {
+  return bundleId === undefined || sourceRole === role;
 }
 
 export type RevocationSource = Pick<StoredRevocation, 'bundleId' | 'role'>;

@@ -55,8 +55,8 @@ export function pauseRollOut(context: CommandContext, { release, why, seconds }:
     throw refuse('engine/no-pause', text);
   }
   const forMs = seconds <= 0 ? PAUSE_MS : Math.min(1_000 * seconds, LONGEST_PAUSE_MS);
-  const said = { name, version, node: view.self, by: personOf(context), why: reason, atMs: clock.now(), forMs };
-  const pause = newPause(defined(said));
+  const details = { name, version, node: view.self, by: personOf(context), why: reason, atMs: clock.now(), forMs };
+  const pause = newPause(defined(details));
   write(context, [pause, ...pauses.filter((one) => !isOwn(one) || one.id !== pause.id)]);
   const until = timeText(endOf(pause));
   return `The roll-out of ${pausedTitle(pause)} (${matched}) is paused until ${until}: ${reason}. What has begun ends. 'stickpin fleet resume ${pause.id}' on this node${orControlPlane(view)} ends the pause.`;
@@ -74,14 +74,14 @@ export function resumeRollOut(context: CommandContext, id: string): string {
     const what = id === ALL ? 'no pause that lasts' : `no pause ${clip(oneLine(id), MOST_WHY)}`;
     throw refuse('engine/no-pause', `this node knows ${what}${id === ALL ? '' : `; ${known}`}`);
   }
-  const left = named.filter(({ lifted }) => lifted === undefined);
-  if (left.length === 0 && first.lifted !== undefined) {
+  const inForce = named.filter(({ lifted }) => lifted === undefined);
+  if (inForce.length === 0 && first.lifted !== undefined) {
     const by = liftedByText(first.lifted, first.liftedFrom);
     return `The pause of ${pausedTitle(first)} was lifted before, by ${by}.`;
   }
   const labels = view.nodes.find(({ name }) => name === view.self)?.facts?.labels;
-  const mine = left.filter((one) => mayLift(one, view.self, labels));
-  const others = left.filter((one) => !mine.includes(one)).map((one) => `${one.id} (${saidByText(one)})`);
+  const mine = inForce.filter((one) => mayLift(one, view.self, labels));
+  const others = inForce.filter((one) => !mine.includes(one)).map((one) => `${one.id} (${saidByText(one)})`);
   const elsewhere =
     view.keys === undefined
       ? ' or on one of the control plane, which this one is not as far as the Kubernetes API has shown'

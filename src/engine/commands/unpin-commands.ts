@@ -128,10 +128,10 @@ function requireNoDelta(bundle: StoredBundle, bundles: readonly StoredBundle[]):
 /** The node would have no whole release of the stream. */
 function requireWholeRest(bundle: StoredBundle, bundles: readonly StoredBundle[], whole: Whole = new Set()): void {
   const { name } = bundle.payload;
-  const rest = reliedOn(bundles, name);
-  if (rest === undefined || !whole.has(bundle.bundleId) || isReliable(name, bundles, whole)) return;
+  const needed = reliedOn(bundles, name);
+  if (needed === undefined || !whole.has(bundle.bundleId) || isReliable(name, bundles, whole)) return;
   throw refuse(
     'engine/running',
-    `${bundleName(bundle.payload)} is whole and ${bundleName(rest.payload)} is not: it lacks images, pins or a check of its content. Plug in the stick of ${bundleName(rest.payload)} first; until it is whole, ${bundleName(bundle.payload)} is unpinned by force only`,
+    `${bundleName(bundle.payload)} is whole and ${bundleName(needed.payload)} is not: it lacks images, pins or a check of its content. Plug in the stick of ${bundleName(needed.payload)} first; until it is whole, ${bundleName(bundle.payload)} is unpinned by force only`,
   );
 }

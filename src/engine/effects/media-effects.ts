@@ -54,11 +54,11 @@ export function keepForAdoptions(
 ): void {
   const { recorder, clock } = context.ports;
   const { mediumId } = effect;
-  const own = assessment.adoptions.filter((adoption) => adoption.mediumId === mediumId);
+  const ofMedium = assessment.adoptions.filter((adoption) => adoption.mediumId === mediumId);
   let { bundleId } = effect;
   const work = async (signal: AbortSignal) => {
     const startedAt = clock.monotonic();
-    for (const { found } of own.slice(own.findIndex((one) => one.found.bundle.bundleId === bundleId))) {
+    for (const { found } of ofMedium.slice(ofMedium.findIndex((one) => one.found.bundle.bundleId === bundleId))) {
       bundleId = found.bundle.bundleId;
       if (!isKept(context.keeping.get(bundleId))) await keepForAdoption(context, found, signal);
       if (clock.monotonic() - startedAt >= KEEP_MS) return;
@@ -119,13 +119,14 @@ async function keepDocuments(
   onKept: (kept: Kept) => void = () => undefined,
 ): Promise<void> {
   const lacking = new Set(missing.map((blob) => blob.digest));
-  const own = documents.filter((digest) => !lacking.has(digest));
+  const ofBundle = documents.filter((digest) => !lacking.has(digest));
   const attachments = (bundle.payload.attachments ?? []).filter(({ digest }) => !lacking.has(digest));
-  const total = own.length + attachments.length;
+  const total = ofBundle.length + attachments.length;
   onKept({ done: 0, total });
   let done = 0;
   const count = () => onKept({ done: ++done, total });
-  for await (const _kept of inOrder(own, DOCUMENTS_AT_ONCE, (digest) => keepDocument(digest, ports, signal))) count();
+  for await (const _kept of inOrder(ofBundle, DOCUMENTS_AT_ONCE, (digest) => keepDocument(digest, ports, signal)))
+    count();
   for (const attachment of attachments) await keepAttachment(attachment, ports, signal).then(count);
 }
 

@@ -190,7 +190,7 @@ export async function pullImage(
 ): Promise<PullEnd> {
   const { repository } = parseReference(image.reference);
   const requests = () => deps.meter.manifestRequests(repository, image.digest);
-  const asked = requests();
+  const requested = requests();
   const sentManifests = () => deps.meter.manifestsSent(repository, image.digest);
   const sentBefore = sentManifests();
   const unknown = () => deps.meter.unknownRequests(repository);
@@ -199,7 +199,7 @@ export async function pullImage(
     const watched = {
       what: `${image.reference} of ${bundleTitle(bundle.payload)}`,
       layers: layersOf(image, bundle),
-      isRequested: () => requests() !== asked,
+      isRequested: () => requests() !== requested,
     };
     const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
     // Our registry does not see a transfer from another one, so it can't detect that it stalls.
@@ -208,7 +208,7 @@ export async function pullImage(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof AppError && error.code === 'runtime/stopping') return { kind: 'interrupted' };
-    const isUnused = requests() === asked;
+    const isUnused = requests() === requested;
     const notOffered = unknown().count === unknownBefore ? undefined : unknown().last;
     const fault = await explain(error, { image, bundle, isUnused, notOffered }, deps, signal);
     return { kind: 'failed', ...fault };
@@ -282,7 +282,7 @@ async function unfitMessage(
   { source }: PullDependencies,
   signal: AbortSignal,
 ): Promise<string> {
-  // Without them the runtime's own words say why.
+  // If there are none, the runtime's own words say why.
   const unfit = await unfitOf(image, bundle.payload.arch, source, signal).catch(() => []);
   signal.throwIfAborted();
   const why = unfit.map((one) => ` ${unfitText(one)}.`).join('');

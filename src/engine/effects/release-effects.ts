@@ -295,15 +295,15 @@ async function spareDocuments(
   signal: AbortSignal,
 ): Promise<readonly Digest[]> {
   const kept = await context.ports.documents.list(signal);
-  const own = (await documentsIn(bundle, context, signal)).filter((digest) => kept.has(digest));
-  if (own.length === 0) return [];
+  const keptDocuments = (await documentsIn(bundle, context, signal)).filter((digest) => kept.has(digest));
+  if (keptDocuments.length === 0) return [];
   const others = [
     ...allBundles(assessment).filter(({ bundleId }) => bundleId !== bundle.bundleId),
     ...assessment.adoptions.map(({ found }) => found.bundle),
   ];
   const needed = new Set<Digest>();
   for (const other of others) for (const digest of await documentsIn(other, context, signal)) needed.add(digest);
-  return own.filter((digest) => !needed.has(digest)).reverse();
+  return keptDocuments.filter((digest) => !needed.has(digest)).reverse();
 }
 
 async function documentsIn(

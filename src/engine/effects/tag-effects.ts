@@ -252,8 +252,8 @@ export async function activateBundle(
   deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<number> {
-  const left = new Set(local.map(({ reference }) => reference));
-  const goals = tagGoalsOf(bundle).filter(({ reference }) => !left.has(reference));
+  const remaining = new Set(local.map(({ reference }) => reference));
+  const goals = tagGoalsOf(bundle).filter(({ reference }) => !remaining.has(reference));
   await giveTags(goals, bundle, deps, signal);
   for (const { tag, others } of local) for (const other of others) await deps.runtime.addTag(other, tag, signal);
   return goals.length;
@@ -297,11 +297,11 @@ async function addTags(
   runtime: ActivationDependencies['runtime'],
   signal: AbortSignal,
 ): Promise<readonly TagGoal[]> {
-  const left = new Set(goals);
+  const remaining = new Set(goals);
   await forEachLimited(goals, PARALLEL_TAGS, signal, async (goal, inner) => {
-    if (await runtime.addTag(goal.tag, goal.reference, inner)) left.delete(goal);
+    if (await runtime.addTag(goal.tag, goal.reference, inner)) remaining.delete(goal);
   });
-  return [...left];
+  return [...remaining];
 }
 
 async function observed(runtime: ActivationDependencies['runtime'], signal: AbortSignal) {
@@ -333,8 +333,8 @@ function isStorageFailure(failure: unknown): boolean {
 }
 
 /** A runtime identifies an image by its configuration, which two manifests may share. */
-function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
-  return tagged !== undefined && tagged.imageId === own?.imageId;
+function isSameImage(tagged: RuntimeImage | undefined, image: RuntimeImage | undefined): boolean {
+  return tagged !== undefined && tagged.imageId === image?.imageId;
 }
 
 /**
@@ -352,8 +352,8 @@ async function proveMirror(
   signal: AbortSignal,
 ): Promise<void> {
   if (repositories.includes(repository) && deps.mirrorGate.isProven(repository)) return;
-  const isRequested = () => deps.meter.manifestRequests(repository, digest) !== asked;
-  const asked = deps.meter.manifestRequests(repository, digest);
+  const isRequested = () => deps.meter.manifestRequests(repository, digest) !== requested;
+  const requested = deps.meter.manifestRequests(repository, digest);
   const probing = {
     ...deps,
     runtime: { pull: (name: string, inner: AbortSignal) => pull(name, isRequested, deps, inner) },
@@ -385,8 +385,8 @@ async function giveTag(
   await pull(goal.tag, hasSent, deps, signal);
   const isSent = hasSent();
   const tagged = await runtime.image(goal.tag, signal);
-  const own = before.get(goal.reference);
-  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, own)) {
+  const expected = before.get(goal.reference);
+  if (isSameImage(tagged, expected) && !hasForeignManifest(tagged, expected)) {
     if (isSent && repository === repositoryOf(goal.reference)) pullChecker.answered(goal.reference);
     return;
   }

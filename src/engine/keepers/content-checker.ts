@@ -212,11 +212,16 @@ export class ContentChecker implements Part {
       const manifests = await manifestsOf(digest, this.documents, signal);
       // Documents of other images may be manifests of the same index.
       const all = new Set(layers.map((layer) => layer.digest));
-      const isOwn = ({ layers: own }: (typeof manifests)[number]) =>
-        own === undefined || (own.size > 0 === layers.length > 0 && [...own].every((layer) => all.has(layer)));
+      const isOwn = ({ layers: ownLayers }: (typeof manifests)[number]) =>
+        ownLayers === undefined ||
+        (ownLayers.size > 0 === layers.length > 0 && [...ownLayers].every((layer) => all.has(layer)));
       const seen: ImageContent[] = [];
-      for (const { documents, layers: own } of manifests.length > 1 ? manifests.filter(isOwn) : manifests) {
-        const expected = { reference, documents, layers: layers.filter((layer) => own?.has(layer.digest) ?? true) };
+      for (const { documents, layers: ownLayers } of manifests.length > 1 ? manifests.filter(isOwn) : manifests) {
+        const expected = {
+          reference,
+          documents,
+          layers: layers.filter((layer) => ownLayers?.has(layer.digest) ?? true),
+        };
         const content = await check.check(expected, (bytes) => this.advance({ bytes }), signal);
         if (content.kind !== 'broken') return content;
         seen.push(content);

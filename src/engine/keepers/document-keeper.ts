@@ -153,10 +153,10 @@ async function completeImage(root: Digest, deps: DocumentSources, signal: AbortS
 
 async function keptAgain(digest: Digest, deps: DocumentSources, signal: AbortSignal): Promise<Buffer | undefined> {
   const { documents, sources, onKept, onRefilled } = deps;
-  const own = await wholeIn(documents, digest, signal);
-  if (own !== undefined) {
+  const kept = await wholeIn(documents, digest, signal);
+  if (kept !== undefined) {
     onKept(digest);
-    return own;
+    return kept;
   }
   for (const source of sources) {
     const bytes = await wholeIn(source, digest, signal);

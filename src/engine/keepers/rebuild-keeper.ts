@@ -157,10 +157,10 @@ export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules, before
     return { otherIds, key: { ...defined({ keyId, pem, name }), ...by } };
   });
   const all = { keys: brought.map(({ key }) => key), revoked: revoked.map((keyId) => ({ keyId, ...by })) };
-  const own = role === undefined ? undefined : rules.roles?.find(({ name }) => name === role);
-  if (own === undefined) return all;
+  const roleInForce = role === undefined ? undefined : rules.roles?.find(({ name }) => name === role);
+  if (roleInForce === undefined) return all;
   const ids = new Set([
-    ...(own.keyIds ?? []),
+    ...(roleInForce.keyIds ?? []),
     ...brought.flatMap(({ otherIds, key: { keyId } }) => [keyId, ...otherIds]),
   ]);
   const earlier = new Set(before.keys.flatMap((key) => (key.role === role ? [key.keyId] : [])));

@@ -16,7 +16,7 @@ const UNDER_WAY_MS = 1_000;
 const OBSERVED_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
-/** From the begin of a round to the begin of the next one, in milliseconds. */
+/** How long a round lasts until the next one begins, in milliseconds. */
 export function underWayMs(observedMs: number): number {
   return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, observedMs / OBSERVED_SHARE));
 }

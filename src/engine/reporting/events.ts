@@ -46,9 +46,9 @@ export function warningEvents({ bundleId, payload }: VerifiedBundle): Event[] {
   const { warnings = [] } = payload;
   const title = bundleTitle(payload);
   const logged = warnings.slice(0, LOGGED_WARNINGS).map((warning) => `${title}: its maker was warned: ${warning}`);
-  const left = warnings.length - logged.length;
-  const rest = `${title}: its maker had ${left} more warnings; 'stickpin show ${bundleName(payload)}' has all`;
-  return [...logged, ...(left > 0 ? [rest] : [])].map((message) => ({
+  const count = warnings.length - logged.length;
+  const more = `${title}: its maker had ${count} more warnings; 'stickpin show ${bundleName(payload)}' has all`;
+  return [...logged, ...(count > 0 ? [more] : [])].map((message) => ({
     kind: 'bundleWarned',
     level: 'warn',
     bundleId,
@@ -81,9 +81,9 @@ export function rotationEvents(bundle: VerifiedBundle, rotation: KeyRotation): E
   const removed = revoked.length === 0 ? [] : [`revokes ${list(revoked)}`];
   const done = keys.length + revoked.length === 0 ? ['changes no key'] : [...added, ...removed];
   const { trust } = payload;
-  const left = (trust?.keys?.length ?? 0) + (trust?.revoked?.length ?? 0) - keys.length - revoked.length;
-  const rest = left === 0 ? '' : `. Left out: ${formatCount(left, 'key')} that the role does not know, or too many`;
-  const message = `With ${title} this node ${done.join(' and ')}${where}${rest}`;
+  const count = (trust?.keys?.length ?? 0) + (trust?.revoked?.length ?? 0) - keys.length - revoked.length;
+  const more = count === 0 ? '' : `. Left out: ${formatCount(count, 'key')} that the role does not know, or too many`;
+  const message = `With ${title} this node ${done.join(' and ')}${where}${more}`;
   return [{ kind: 'keysRotated', level: 'info', bundleId, message }];
 }
 

@@ -31,7 +31,7 @@ export async function probeMirror(
   { runtime, meter }: MirrorProbeDependencies,
   signal: AbortSignal,
 ): Promise<ProbeEnd> {
-  const asked = meter.manifestRequests(repository, digest);
+  const requested = meter.manifestRequests(repository, digest);
   const sent = meter.manifestsSent(repository, digest);
   let failure: unknown;
   try {
@@ -39,7 +39,7 @@ export async function probeMirror(
   } catch (error) {
     failure = error;
   }
-  const isRequested = meter.manifestRequests(repository, digest) !== asked;
+  const isRequested = meter.manifestRequests(repository, digest) !== requested;
   if (!isRequested) signal.throwIfAborted();
   return { isRequested, isSent: meter.manifestsSent(repository, digest) !== sent, failure };
 }
@@ -196,21 +196,21 @@ async function isSeen(
   deps: MirrorGateDependencies,
   signal: AbortSignal,
 ): Promise<'seen' | 'unseen' | 'away'> {
-  const own = new AbortController();
-  const onAbort = () => own.abort(signal.reason);
+  const timeout = new AbortController();
+  const onAbort = () => timeout.abort(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
-  const probe = probeMirror(repository, digest, deps, own.signal).catch(() => undefined);
+  const probe = probeMirror(repository, digest, deps, timeout.signal).catch(() => undefined);
   try {
     let end: Awaited<typeof probe> | 'under way' = 'under way';
     for (let waitedMs = 0; end === 'under way' && waitedMs < PROBE_MS; waitedMs += CHECK_MS) {
-      const pause = deps.clock.sleep(CHECK_MS, own.signal).then(() => 'under way' as const);
+      const pause = deps.clock.sleep(CHECK_MS, timeout.signal).then(() => 'under way' as const);
       pause.catch(() => undefined); // aborted when the probe ends first
       end = await Promise.race([probe, pause]);
       if (deps.meter.manifestRequests(repository, digest) > 0) return 'seen';
     }
     return typeof end === 'object' && isRuntimeAway(end) ? 'away' : 'unseen';
   } finally {
-    own.abort();
+    timeout.abort();
     signal.removeEventListener('abort', onAbort);
     await untilAborted(probe, signal);
   }

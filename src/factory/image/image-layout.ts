@@ -90,9 +90,9 @@ function withReserve(bytes: number): number {
   return bytes + Math.max(16 * MiB, Math.ceil(bytes / 100));
 }
 
-function sized(bytes: number, rest: Pick<ImageLayout, 'unitBytes' | 'inodes'>): ImageLayout {
+function sized(bytes: number, layout: Pick<ImageLayout, 'unitBytes' | 'inodes'>): ImageLayout {
   const partitionBytes = Math.ceil(bytes / MiB) * MiB;
-  return { imageBytes: PARTITION_OFFSET + partitionBytes, partitionBytes, ...rest };
+  return { imageBytes: PARTITION_OFFSET + partitionBytes, partitionBytes, ...layout };
 }
 
 const MAX_FAT_ENTRIES = 65_536;

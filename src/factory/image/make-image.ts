@@ -214,10 +214,10 @@ async function makeExt4({ medium, image, layout, id, seconds }: Making, signal: 
 
 /** A UUID of version 8 (RFC 9562) out of at least 16 bytes. */
 function uuidFrom(bytes: Buffer): string {
-  const own = Buffer.from(bytes.subarray(0, 16));
-  own.writeUInt8((own.readUInt8(6) & 0x0f) | 0x80, 6);
-  own.writeUInt8((own.readUInt8(8) & 0x3f) | 0x80, 8);
-  return own.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  const first = Buffer.from(bytes.subarray(0, 16));
+  first.writeUInt8((first.readUInt8(6) & 0x0f) | 0x80, 6);
+  first.writeUInt8((first.readUInt8(8) & 0x3f) | 0x80, 8);
+  return first.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
 async function syncImage(image: string): Promise<void> {

@@ -186,13 +186,13 @@ function isExcepted(image: string, { shortNames, except }: Names): boolean {
 async function readQuadlet(file: string, isInFolder: boolean, names: Names, signal: AbortSignal): Promise<ImagesFrom> {
   const text = await quadletText(file, isInFolder, signal);
   const { images, manifests, others } = quadletImages(text);
-  const own = take(
+  const taken = take(
     images.map((image) => ({ image, origin: `${file}: ${image.field}` })),
     file,
     names,
   );
   const notes = others.map((what) => `${file}: ${what}`);
-  const found: ImagesFrom[] = [{ ...own, notes: [...own.notes, ...notes] }];
+  const found: ImagesFrom[] = [{ ...taken, notes: [...taken.notes, ...notes] }];
   for (const path of manifests) {
     const manifest = resolve(dirname(file), path);
     const choice = { ...names, isInFolder: false, isKustomized: false };

@@ -73,13 +73,13 @@ class Finder {
   }
 
   private inObject(object: Json, place: KeyedPlace, path: readonly unknown[]): LooseImage[] {
-    const own = ownerOf(object);
+    const named = ownerOf(object);
     const isSchema = place.isSchema || object.kind === 'CustomResourceDefinition';
-    const [owner, field] = own === undefined ? [place.owner, place.field] : [own, ''];
+    const [owner, field] = named === undefined ? [place.owner, place.field] : [named, ''];
     const image = joined(object);
     const found = image === undefined ? [] : [{ owner, field: fieldBelow(field, 'repository'), image }];
     for (const [name, member] of Object.entries(object)) {
-      if (own !== undefined && name === 'status') continue;
+      if (named !== undefined && name === 'status') continue;
       if (isSchema && name === 'description' && typeof member === 'string') continue;
       if (image !== undefined && name === 'image') continue;
       const key = isValueOf(name) ? (textOf(object.name) ?? place.key) : name;

@@ -57,11 +57,11 @@ export class RegistryReferrers {
 function nextPath(link: string, host: string, path: string): string | undefined {
   const [, next] = /<([^<>]*)>\s*;[^,<]*\brel="?next\b/i.exec(link) ?? [];
   if (next === undefined) return undefined;
-  const here = new URL(`https://${host}${path}`);
-  if (!URL.canParse(next, here.href)) throw new Answered('its list goes on at a malformed address');
-  const found = new URL(next, here);
+  const page = new URL(`https://${host}${path}`);
+  if (!URL.canParse(next, page.href)) throw new Answered('its list goes on at a malformed address');
+  const found = new URL(next, page);
   // Behind a proxy a registry may think that it has no TLS.
-  if (found.hostname !== here.hostname || found.username !== '') {
+  if (found.hostname !== page.hostname || found.username !== '') {
     throw new Answered(`its list goes on at another host, ${found.host}`);
   }
   return `${found.pathname}${found.search}`;

@@ -106,7 +106,7 @@ function packedError(file: SourceFile, error: unknown): unknown {
 
 /** Takes exact amounts of bytes from chunks that are cut anywhere. Keeps less than a chunk. */
 class ByteInput {
-  private rest: Buffer = Buffer.alloc(0);
+  private unread: Buffer = Buffer.alloc(0);
 
   constructor(private readonly chunks: AsyncIterator<Buffer>) {}
 
@@ -115,15 +115,15 @@ class ByteInput {
     const parts: Buffer[] = [];
     let missing = count;
     while (missing > 0) {
-      if (this.rest.length === 0) {
+      if (this.unread.length === 0) {
         const next = await this.chunks.next();
         if (next.done) break;
-        this.rest = next.value;
+        this.unread = next.value;
       }
-      const part = this.rest.subarray(0, missing);
+      const part = this.unread.subarray(0, missing);
       parts.push(part);
       missing -= part.length;
-      this.rest = this.rest.subarray(part.length);
+      this.unread = this.unread.subarray(part.length);
     }
     if (missing === count) return undefined;
     if (missing > 0) throw new RangeError('unexpected end of file');
@@ -204,8 +204,8 @@ async function* partsOf(input: ByteInput): AsyncGenerator<Part, undefined> {
     const number = magic.readUInt32LE();
     if (number === FRAME) yield* partsOfFrame(magic, input);
     else if ((number & 0xfffffff0) >>> 0 === SKIPPABLE) {
-      let left = (await input.whole(4)).readUInt32LE();
-      for (; left > 0; left -= SKIP_AT_ONCE) await input.whole(Math.min(left, SKIP_AT_ONCE));
+      let remaining = (await input.whole(4)).readUInt32LE();
+      for (; remaining > 0; remaining -= SKIP_AT_ONCE) await input.whole(Math.min(remaining, SKIP_AT_ONCE));
     } else throw new RangeError('it has bytes that are no zstd frame');
   }
   return undefined;

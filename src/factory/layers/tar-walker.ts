@@ -28,7 +28,7 @@ export class TarWalker {
   private dataLeft = 0;
   private paddedLeft = 0;
   private sink: ReturnType<TarVisitor>;
-  private extended: { readonly type: string; readonly body: Buffer[]; left: number } | undefined;
+  private extended: { readonly type: string; readonly body: Buffer[]; remaining: number } | undefined;
   /** The records of the next member. */
   private pax: ReadonlyMap<string, string> | undefined;
   private longName: string | undefined;
@@ -89,7 +89,7 @@ export class TarWalker {
     else if (EXTENDED.has(found.type) && found.storedBytes > 0) {
       if (found.storedBytes > MAX_EXTENDED_BYTES)
         throw notTar(`an extended header is larger than ${MAX_EXTENDED_BYTES} bytes`);
-      this.extended = { type: found.type, body: [], left: found.storedBytes };
+      this.extended = { type: found.type, body: [], remaining: found.storedBytes };
     } else if (SKIPPED.has(found.type) || EXTENDED.has(found.type)) this.expectData(found, undefined);
     else this.takeMember(this.withPax(found));
   }
@@ -111,10 +111,10 @@ export class TarWalker {
     this.sink = sink;
   }
 
-  private extend(extended: { readonly type: string; readonly body: Buffer[]; left: number }): void {
-    extended.body.push(Buffer.from(this.block.subarray(0, extended.left)));
-    extended.left = Math.max(0, extended.left - TAR_BLOCK_BYTES);
-    if (extended.left > 0) return;
+  private extend(extended: { readonly type: string; readonly body: Buffer[]; remaining: number }): void {
+    extended.body.push(Buffer.from(this.block.subarray(0, extended.remaining)));
+    extended.remaining = Math.max(0, extended.remaining - TAR_BLOCK_BYTES);
+    if (extended.remaining > 0) return;
     const body = Buffer.concat(extended.body);
     const text = body.toString('utf8').replace(/\0.*$/s, '');
     if (extended.type === 'x') this.pax = parsePaxRecords(body);

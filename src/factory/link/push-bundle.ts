@@ -233,10 +233,10 @@ class Push {
     response.resume();
     if (response.statusCode !== 202) throw this.link.refusal(response.statusCode);
     const { location = '' } = response.headers;
-    const here = `https://${client.host}${ask.path}`;
-    const found = URL.canParse(location, here) ? new URL(location, here) : undefined;
+    const place = `https://${client.host}${ask.path}`;
+    const found = URL.canParse(location, place) ? new URL(location, place) : undefined;
     // Behind a proxy a registry may think that it has no TLS. A login goes to no other host.
-    if (found?.hostname === new URL(here).hostname && found.username === '') return found;
+    if (found?.hostname === new URL(place).hostname && found.username === '') return found;
     throw new Answered(
       `it wants blobs at ${found === undefined ? 'a malformed address' : `another host, ${found.host}`}`,
     );

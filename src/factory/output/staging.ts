@@ -197,8 +197,8 @@ function targetError(path: string, error: unknown, isLeft = false): unknown {
   const code = systemCodeOf(error);
   if (error instanceof AppError || code === undefined) return error;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    const left = isLeft ? 'the next try goes on here' : 'nothing was left behind';
-    const message = `no space left while writing ${path}: free some, or choose another place; ${left}`;
+    const note = isLeft ? 'the next try goes on here' : 'nothing was left behind';
+    const message = `no space left while writing ${path}: free some, or choose another place; ${note}`;
     return bundleError('bundle/no-space', message, { cause: error });
   }
   if (code === 'ABORT_ERR') return error;
@@ -236,19 +236,19 @@ export async function stagingPrefix(path: string): Promise<string> {
 async function removeStale(path: string, heir?: string): Promise<void> {
   const folder = dirname(path);
   const me = await thisProcess();
-  const left: string[] = [];
+  const stalePaths: string[] = [];
   for (const name of await readdir(folder)) {
     const owner = ownerOf(name, basename(path));
     const stale = join(folder, name);
     // A link with such a name is not ours.
     if (owner === undefined || owner.host !== me.host || stale === heir || (await isLinkOrGone(stale))) continue;
     const isMine = owner.pid === me.pid;
-    if (!(await isAlive(owner, me)) || (isMine && heir !== undefined)) left.push(stale);
+    if (!(await isAlive(owner, me)) || (isMine && heir !== undefined)) stalePaths.push(stale);
     else if (!isMine) {
       throw bundleError('bundle/target', `${path} is being written by process ${owner.pid}: wait until that has ended`);
     }
   }
-  for (const stale of left) {
+  for (const stale of stalePaths) {
     if (heir === undefined || !(await succeeds(rename(stale, heir)))) await rm(stale, { recursive: true, force: true });
   }
 }
@@ -283,10 +283,10 @@ async function isLinkOrGone(path: string): Promise<boolean> {
 function ownerOf(name: string, target: string): Owner | undefined {
   const start = `.${target}.partial-`;
   if (!name.startsWith(start)) return undefined;
-  const rest = /^([0-9a-f]{8})-([0-9a-f]{8})-([1-9][0-9]{0,9})-([0-9]{1,15})-[A-Za-z0-9]{6}$/.exec(
+  const parts = /^([0-9a-f]{8})-([0-9a-f]{8})-([1-9][0-9]{0,9})-([0-9]{1,15})-[A-Za-z0-9]{6}$/.exec(
     name.slice(start.length),
   );
-  const [, host, boot, pid, startedAt] = rest ?? [];
+  const [, host, boot, pid, startedAt] = parts ?? [];
   if (host === undefined || boot === undefined) return undefined;
   return { host, boot, pid: Number(pid), startedAt: Number(startedAt) };
 }

@@ -298,10 +298,10 @@ const MAX_BYTES = limits.payloadBytes / 4;
  */
 export function payloadWarnings(warnings: readonly string[]): string[] {
   const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));
-  let left = MAX_BYTES;
+  let remaining = MAX_BYTES;
   const fitting = lines.findIndex((line, at) => {
-    left -= Buffer.byteLength(line);
-    return left < 0 || (at >= limits.payloadItems - 1 && lines.length > limits.payloadItems);
+    remaining -= Buffer.byteLength(line);
+    return remaining < 0 || (at >= limits.payloadItems - 1 && lines.length > limits.payloadItems);
   });
   return fitting < 0 ? lines : [...lines.slice(0, fitting), `… and ${lines.length - fitting} more warnings`];
 }

@@ -120,8 +120,8 @@ export async function readImagePolicy(path: string, signal: AbortSignal): Promis
 
 function membersIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
-  const own = Array.isArray(value) ? 0 : Object.keys(value).length;
-  return Object.values(value).reduce<number>((sum, member) => sum + membersIn(member), own);
+  const count = Array.isArray(value) ? 0 : Object.keys(value).length;
+  return Object.values(value).reduce<number>((sum, member) => sum + membersIn(member), count);
 }
 
 function colonsIn(json: string): number {

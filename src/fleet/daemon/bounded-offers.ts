@@ -4,10 +4,10 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Exclusion, PeerBudgets } from '../wire/peer-budgets.ts';
 
-/** In one read of a peer. The rest follows in the next ones. */
+/** How many bundles one read of a peer takes. The next reads take the others. */
 const READ_AT_ONCE = 8;
 
-/** Of one peer, needed at the same time. */
+/** How many bundles of one peer may be needed at the same time. */
 const MOST_BUNDLES = 64;
 
 /** Bundles that are remembered of one peer. */
@@ -48,7 +48,7 @@ export class BoundedOffers {
     this.budgets.charge(peer, 'arrival', 1);
   }
 
-  left(peer: string): void {
+  hide(peer: string): void {
     for (const visit of this.visits.get(peer)?.values() ?? []) visit.isShown = false;
   }
 

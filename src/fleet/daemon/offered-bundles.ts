@@ -19,7 +19,7 @@ import type { OfferedBundles } from '../wire/server.ts';
 
 const SIZES_AT_ONCE = 16;
 
-/** With the sizes of the present blobs. */
+/** Where a bundle is, and the sizes of the blobs that are present. */
 interface Place {
   readonly held: HeldBundle;
   readonly sizes: ReadonlyMap<Digest, number>;

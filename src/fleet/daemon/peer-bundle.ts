@@ -22,7 +22,7 @@ interface PeerAccess {
   readonly client: PeerClient;
   readonly turn: PeerTurn;
   /** Documents that this node has: they are not requested again. */
-  readonly own: BlobSource;
+  readonly ownBlobs: BlobSource;
   readonly clock: Clock;
 }
 
@@ -124,9 +124,9 @@ export class PeerBundle implements ReadableBundle {
     startByte: number,
     signal: AbortSignal,
   ): AsyncGenerator<Buffer, void, undefined> {
-    const { name, own } = this.access;
-    if (startByte === 0 && (await own.sizeOf(digest, signal)) !== undefined) {
-      yield* own.read(digest, startByte, signal);
+    const { name, ownBlobs } = this.access;
+    if (startByte === 0 && (await ownBlobs.sizeOf(digest, signal)) !== undefined) {
+      yield* ownBlobs.read(digest, startByte, signal);
       return;
     }
     const sizeBytes = (await this.sizes.get(signal)).get(digest);
@@ -242,7 +242,7 @@ export class PeerTurn {
   /** The peer did not answer. It counts as ready again after a pause that grows. */
   failed(): void {
     if (!this.current.isReady) return;
-    void this.rest().catch(() => undefined); // only an abort throws
+    void this.pause().catch(() => undefined); // only an abort throws
     this.options.failed();
   }
 
@@ -287,7 +287,7 @@ export class PeerTurn {
     }
   }
 
-  private async rest(): Promise<void> {
+  private async pause(): Promise<void> {
     const { clock, random } = this.options;
     this.failures += 1;
     this.move({ isReady: false });

@@ -33,7 +33,7 @@ interface PeerMediaOptions {
   /** Whether this node needs a bundle of another one now. */
   readonly isWanted: (offered: OfferedBundle) => boolean;
   /** Documents on the node's own disk. */
-  readonly own: BlobSource;
+  readonly ownBlobs: BlobSource;
   readonly clock: Clock;
   readonly random: () => number;
   /** Default: no limits, as for places that the settings name. */
@@ -78,7 +78,7 @@ function leftOutBundle(message: string): MediumBundle {
  */
 export class PeerMedia implements MediaProvider {
   private readonly peers = new Map<string, PluggedPeer>();
-  /** Of all peers, also those that are no media. */
+  /** Peers that are no media have an entry, too. */
   private needs: ReadonlyMap<string, Needed> = new Map();
   private readonly ranks = new Map<string, GiverRank>();
   /** When a peer that is left out is read again. */
@@ -161,7 +161,7 @@ export class PeerMedia implements MediaProvider {
   /** A peer that comes and goes is charged, not one that this node chooses in turn. */
   private follow(needs: ReadonlyMap<string, Needed>): void {
     const { bounds } = this.options;
-    for (const name of this.needs.keys()) if (!needs.has(name)) bounds?.left(name);
+    for (const name of this.needs.keys()) if (!needs.has(name)) bounds?.hide(name);
     for (const name of needs.keys()) if (!this.needs.has(name)) bounds?.arrived(name);
     this.needs = needs;
     if (needs.size === 0) this.ranks.clear();
@@ -244,7 +244,7 @@ export class PeerMedia implements MediaProvider {
   }
 
   private bundlesOf(name: string, peer: PluggedPeer, client: PeerClient): readonly MediumBundle[] {
-    const { own, clock, bounds } = this.options;
+    const { ownBlobs, clock, bounds } = this.options;
     const { bundles, leftOut } = peer.needed;
     if (leftOut !== undefined) return [leftOutBundle(leftOut)];
     const selection = bounds === undefined ? { bundles, refused: [], isCut: false } : bounds.select(name, bundles);
@@ -253,7 +253,7 @@ export class PeerMedia implements MediaProvider {
       return peer.needed.leftOut === undefined ? [] : [leftOutBundle(peer.needed.leftOut)];
     }
     if (selection.isCut) this.readAgain(peer);
-    const access = { name: peer.label, client, turn: peer.turn, own, clock };
+    const access = { name: peer.label, client, turn: peer.turn, ownBlobs, clock };
     return [
       ...selection.bundles.map((offered) => new PeerBundle(access, offered)),
       ...selection.refused.map(({ path, reason }) => ({ kind: 'unreadable', path, reason }) as const),

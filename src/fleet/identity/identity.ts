@@ -15,7 +15,7 @@ export interface Identity {
   readonly authorities: readonly X509Certificate[];
   /** With `fleet.auth = "keys"`: names of nodes by fingerprint. Then no authority counts. */
   readonly keys?: ReadonlyMap<string, string>;
-  /** The own one in `keys`. */
+  /** This node's key in `keys`. */
   readonly fingerprint?: string;
   /** Names of nodes and `sha256:…` of certificates that are refused. */
   readonly exclude: readonly string[];

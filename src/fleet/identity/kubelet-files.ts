@@ -10,7 +10,7 @@ import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import { fleetError } from '../trouble.ts';
 
-/** As PEM. */
+/** Both texts are PEM. */
 export interface IdentityText {
   /** The node's certificate, then those up to its authority. */
   readonly certificate: string;
@@ -123,7 +123,7 @@ interface ClientKeyPair {
   readonly key: PemSource;
 }
 
-/** Of the kubeconfig, else of the kubelet's own file. */
+/** The kubeconfig may have it. Default: the kubelet's own file. */
 async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<ClientKeyPair> {
   const pair = kubeconfig === undefined ? undefined : keyPairOf(await reader.text(kubeconfig), kubeconfig);
   if (pair !== undefined) return pair;
@@ -219,7 +219,7 @@ const KUBELET_CERTIFICATE = '/var/lib/kubelet/pki/kubelet-client-current.pem';
 
 export type PemSource = { readonly file: string } | { readonly pem: string };
 
-/** Of the current context. */
+/** What the current context names. */
 export interface Kubeconfig {
   readonly cluster: {
     /** Begins with `https://`. */

@@ -20,7 +20,7 @@ import { readSmallFile } from './kubelet-files.ts';
 
 type KeySettings = Pick<Settings['fleet'], 'keys_file' | 'exclude'>;
 
-/** As many as are remembered of a cluster. */
+/** So many nodes are remembered of a cluster, too. */
 const MOST_KEYS = 5_000;
 
 /** The private key, in PKCS #8. */

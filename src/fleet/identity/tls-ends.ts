@@ -21,7 +21,7 @@ export const HANDSHAKE_MS = 10_000;
 
 export interface KnownConnection {
   readonly socket: TLSSocket;
-  /** From its certificate. */
+  /** Its certificate has this name. */
   readonly node: string;
   /** `sha256:…` of its certificate, or of its key with `fleet.auth = "keys"`. */
   readonly certificate: string;

@@ -255,7 +255,7 @@ export function backoffMs(failures: number, error: unknown, random: number): num
   const leastMs = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
   const full = pauseAfter(failures, PAUSES);
   const jitteredMs = full * (1 - random / 2);
-  // By chance later than `Retry-After`, too.
+  // Chance makes it later than `Retry-After`, too.
   return leastMs === 0 ? jitteredMs : Math.max(jitteredMs, leastMs * (1 + random / 10));
 }
 
@@ -314,7 +314,7 @@ export interface Credentials {
   readonly path: string;
   /** `https://10.0.0.1:6443`, without a slash at its end. */
   readonly server: string;
-  /** Of the certificate, where it differs from `server`. */
+  /** The name in the certificate, where it differs from `server`. */
   readonly serverName?: string;
   /** Absent: those of the system. */
   readonly ca?: string;
@@ -322,6 +322,6 @@ export interface Credentials {
   readonly certificate?: string;
   readonly key?: string;
   readonly token?: string;
-  /** From the subject of the certificate; absent when it is not a kubelet's. */
+  /** The subject of the certificate has it; absent when it is not a kubelet's. */
   readonly nodeName?: string;
 }

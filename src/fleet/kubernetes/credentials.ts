@@ -83,7 +83,7 @@ async function textOf(source: PemSource | undefined, signal: AbortSignal): Promi
   }
 }
 
-/** As in client-go, a readable file wins: its token is renewed. */
+/** A readable file wins, since its token is renewed (client-go, `rest.Config`). */
 async function tokenOf({ token, tokenFile }: Kubeconfig['user'], signal: AbortSignal): Promise<string | undefined> {
   if (tokenFile === undefined) return token;
   try {

@@ -40,7 +40,7 @@ interface KubernetesClusterOptions {
 /** Up to twice as long by chance, as in client-go. */
 const WATCH_MS = 300_000;
 
-/** Of the own Node only; then all nodes are tried again. */
+/** How long only the own Node is watched before all nodes are tried again. */
 const OWN_WATCH_MS = 30_000;
 
 /** A watch that ends after this time has worked. */
@@ -56,7 +56,7 @@ const USUAL_GONE = 3;
 const LIST_NODE_MS = 12_000;
 const LIST_MS = 600_000;
 
-/** For each Node: all nodes of a cluster may need all of them at the same time. */
+/** It counts for each Node: all nodes of a cluster may need all of them at the same time. */
 const SPREAD_NODE_MS = 20;
 
 /** Between two reads of the Nodes of nodes that call. */
@@ -72,7 +72,7 @@ interface Position {
   resourceVersion: string;
 }
 
-/** Of the labels that are read, with whole Nodes; undefined: only metadata is read. */
+/** Which labels are read, with whole Nodes; undefined: only metadata is read. */
 type Keys = readonly string[] | undefined;
 
 interface Listed {
@@ -84,7 +84,7 @@ interface Listed {
   readonly refusal?: unknown;
 }
 
-/** As the Kubernetes API shows it. Only metadata is read, and the whole own Node. */
+/** What the Kubernetes API shows. Only metadata is read, and the whole own Node. */
 export class KubernetesCluster extends Observable implements Cluster {
   /** The API does not answer properly. */
   private readonly away: Trouble;
@@ -280,7 +280,7 @@ export class KubernetesCluster extends Observable implements Cluster {
     }
   }
 
-  /** With the nodes that are known then: else this node would seem to be alone for a moment. */
+  /** Called when the nodes change, or this node would seem to be alone for a moment. */
   private setLimited({ scope, refusal }: Listed): boolean {
     if (scope === 'all') return this.limited.end('All nodes of the cluster are shown to this node now');
     const text = `The cluster does not show other nodes to this one (${reasonOf(refusal)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
@@ -307,7 +307,7 @@ export class KubernetesCluster extends Observable implements Cluster {
     }
   }
 
-  /** Of the own Node: ends when others are needed. */
+  /** A watch of the own Node ends when others are needed. */
   private async watchFor(position: Position, forMs: number, signal: AbortSignal): Promise<void> {
     this.waking = new AbortController();
     if ((position.scope === 'rest' && this.isNeeded) || (position.scope === 'all' && this.lacksKeys())) return;

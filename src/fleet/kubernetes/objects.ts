@@ -176,7 +176,7 @@ export async function listNodes(api: KubernetesApi, options: ListOptions, signal
   return { nodes, resourceVersion: readMetadataList(list).metadata.resourceVersion };
 }
 
-/** Of another node. @throws KubernetesError */
+/** Reads those of another node. @throws KubernetesError */
 export async function readMetadata(api: KubernetesApi, name: string, signal: AbortSignal): Promise<NodeMetadata> {
   return readListed(await api.send({ method: 'GET', path: nodePath(name), accept: AS_METADATA }, signal));
 }
@@ -184,7 +184,7 @@ export async function readMetadata(api: KubernetesApi, name: string, signal: Abo
 interface WatchOptions extends ListOptions {
   readonly resourceVersion: string;
   readonly hasBookmarks: boolean;
-  /** For the server, in milliseconds. */
+  /** How long the server sends changes, in milliseconds. */
   readonly forMs: number;
 }
 

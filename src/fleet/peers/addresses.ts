@@ -63,9 +63,10 @@ export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
     announced.add(name);
     add(targets, { endpoint, names: [name], isAnnounced: isComplete, serves });
   }
-  const isGone = (name: string) => isComplete && !nodes.some((node) => node.name === name);
+  const shown = new Set(nodes.map(({ name }) => name));
   for (const { name, address } of stored) {
-    if (address === undefined || name === self || announced.has(name) || isGone(name)) continue;
+    if (address === undefined || name === self || announced.has(name)) continue;
+    if (isComplete && !shown.has(name)) continue;
     const endpoint = parseEndpoint(address, 0);
     if (endpoint === undefined) continue;
     add(targets, { endpoint, names: [name], isAnnounced: false, serves: [] });

@@ -56,7 +56,7 @@ export class KnownPeer {
   target: Target;
   readonly connection: WireConnection;
   readonly client: OffersClient;
-  /** From its certificate; self-declared without authentication. */
+  /** Its certificate has this name; without authentication the node declares it itself. */
   node: string | undefined;
   /** `sha256:…`; undefined without authentication. */
   certificate: string | undefined;
@@ -163,7 +163,7 @@ export class KnownPeer {
     if (own === undefined) {
       throw fleetError('fleet/identity', "this node can't prove who it is: 'stickpin doctor' and its journal say why");
     }
-    // With a deadline of its own: its request may end earlier.
+    // It has a deadline of its own: its request may end earlier.
     const { socket, node, certificate } = await callPeer(
       { endpoint, identity: own, expected: names, clock },
       NEVER_ABORTED,
@@ -201,7 +201,7 @@ export function quietPauseOf({ quiet }: Pick<KnownPeer, 'quiet'>): number {
   return pauseAfter(Math.max(quiet, 1), PAUSES);
 }
 
-/** Of kept releases: images are missing, and another node may have them. */
+/** A kept release lacks images, and another node may have them. */
 const LACKING: ReadonlySet<string> = new Set<(ImageReason | MediaReason)['code']>([
   'engine/image-missing',
   'engine/image-damaged',

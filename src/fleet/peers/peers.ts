@@ -64,6 +64,9 @@ const LONGEST_PAUSE_MS = 5_000;
 /** Between two reads of the known nodes, for each of them. */
 const FOLLOW_NODE_MS = 1;
 
+/** The same while none of them has changed: the end of an exclusion is seen in this time. */
+const FOLLOW_REST_MS = 60_000;
+
 /** All known peers, and how they are queried. */
 export class Peers extends Observable {
   private readonly remembered: RememberedPeers;
@@ -308,7 +311,7 @@ export class Peers extends Observable {
   }
 
   private followDueMs(): number {
-    return this.followedMs + (this.isFollowDue ? this.byAddress.size * FOLLOW_NODE_MS : LONGEST_PAUSE_MS);
+    return this.followedMs + (this.isFollowDue ? this.byAddress.size * FOLLOW_NODE_MS : FOLLOW_REST_MS);
   }
 
   /** Many changes of a large cluster are read at once. */

@@ -24,7 +24,7 @@ export class Silence {
     this.heardMs = this.clock.monotonic();
   }
 
-  /** By the Kubernetes API. */
+  /** The Kubernetes API shows that it lives. */
   isAlive(node: string): void {
     this.silent.set(node, 0);
   }

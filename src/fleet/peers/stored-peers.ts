@@ -40,7 +40,7 @@ export class PeerStore {
     private readonly log: Log,
   ) {}
 
-  /** Without local addresses; none when the file can't be used. */
+  /** Local addresses are left out. A file that can't be used has no peers. */
   async load(signal: AbortSignal): Promise<readonly StoredPeer[]> {
     try {
       signal.throwIfAborted();

@@ -93,7 +93,7 @@ function wantedEvents({ wanted }: OwnReport): NodeEvent[] {
   return wanted.map(({ name, version, message }) => event('Warning', 'StickWanted', message, name, version));
 }
 
-/** Of this node only: each one makes events about its own. */
+/** Each node makes events about its own pauses only. */
 function pauseEvents({ pauses }: OwnReport): NodeEvent[] {
   return pauses.flatMap((one) => {
     const { id, name, version, by, why, until, lifted, from, liftedFrom } = one;

@@ -34,7 +34,7 @@ export class NodePort extends Observable {
   private readonly file: string;
   private readonly unknown: Trouble;
   private server: NodeServer | undefined;
-  /** As requested for `server`. */
+  /** What was requested for `server`. */
   private wanted: string | undefined;
   private isTried = false;
   /** Was logged last. */
@@ -96,7 +96,7 @@ export class NodePort extends Observable {
     this.notify();
   }
 
-  /** Without an API server: the last address. */
+  /** The last address counts while no API server runs. */
   private async ownAddress(signal: AbortSignal): Promise<string | undefined> {
     const { setting, cluster } = this.options;
     if (setting !== 'auto') return setting;
@@ -238,7 +238,7 @@ export interface Handshake {
 /** Handshakes at once. */
 export const MOST_HANDSHAKES = 64;
 
-/** Of addresses that are no node's. The other slots are reserved for nodes. */
+/** Addresses of no known node share these. The other slots are reserved for nodes. */
 export const MOST_OF_STRANGERS = 32;
 
 export const MOST_OF_ADDRESS = { known: 16, stranger: 8 } as const;
@@ -327,9 +327,9 @@ class Connections {
     if (count >= wireLimits.ofNode) return false;
     this.requests.set(node, count + 1);
     response.once('close', () => {
-      const left = (this.requests.get(node) ?? 1) - 1;
-      if (left === 0) this.requests.delete(node);
-      else this.requests.set(node, left);
+      const count = (this.requests.get(node) ?? 1) - 1;
+      if (count === 0) this.requests.delete(node);
+      else this.requests.set(node, count);
     });
     return true;
   }

@@ -8,7 +8,7 @@ export interface ServedNode {
   readonly bytesPerSecond: number;
 }
 
-/** Of one request. */
+/** What one request is granted. */
 export interface Turn {
   /** Counts sent bytes. */
   add(bytes: number): void;

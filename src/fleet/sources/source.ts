@@ -28,7 +28,7 @@ export type SourceSettings = NonNullable<Settings['sources'][string]>;
 interface SourceOptions {
   readonly reference: string;
   readonly settings: SourceSettings;
-  /** Of its windows. */
+  /** Its windows are in this time zone. */
   readonly zone: string;
   readonly pace: Pace;
   readonly clock: Clock;
@@ -44,7 +44,7 @@ const PAUSES = { firstMs: 10_000, longestMs: 900_000 };
 /** A node that waits for a window asks again at least this often. */
 const LONGEST_WAIT_MS = 600_000;
 const MAX_MANIFESTS = limits.images * limits.manifestsPerImage + limits.artifacts + 1;
-/** As many as fit into `wireLimits.blobsBytes`. */
+/** So many fit into `wireLimits.blobsBytes`. */
 const MAX_BLOBS = 80_000;
 /** What all manifests name, with repetitions: all of it is remembered. */
 const MAX_PARTS = MAX_BLOBS + limits.layerUses;
@@ -78,7 +78,7 @@ export class Source extends Observable implements OfferedBundles {
   private begun = new Map<Digest, Buffer>();
   private fault: string | undefined;
   private failures = 0;
-  /** Of a registry that is busy. */
+  /** How long a busy registry asked to wait. */
   private wishMs = 0;
   private stop: AbortSignal | undefined;
   private readonly visit = shareRuns(() => this.visitNow());

@@ -21,7 +21,7 @@ import { respondJson } from '../../platform/http.ts';
 export interface OffersDocument {
   readonly version: 1;
   readonly bundles: readonly OfferedBundle[];
-  /** Of the node; the fleet process adds it for other nodes. */
+  /** The fleet process adds it for other nodes. */
   readonly node?: { readonly name: string; readonly status?: NodeStatus };
 }
 
@@ -159,7 +159,7 @@ const MiB = 1024 * KiB;
 
 /** For both ends. Sizes in bytes, times in milliseconds. */
 export const wireLimits = {
-  /** Of a request or an answer. */
+  /** A request or an answer may have so many. */
   headerBytes: 8 * KiB,
   /** `/v1/offers`: 1,000 bundles and a status. */
   offersBytes: MiB,
@@ -206,15 +206,15 @@ export const WIRE_SERVER_OPTIONS: ServerOptions = {
 };
 
 interface FleetPaths {
-  /** Of the daemon, by default `/run/stickpin/offers.sock`. */
+  /** The daemon listens on it, by default `/run/stickpin/offers.sock`. */
   readonly offersSocket: string;
-  /** Of the fleet process, by default `/run/stickpin-fleet/peers.sock`. */
+  /** The fleet process listens on it, by default `/run/stickpin-fleet/peers.sock`. */
   readonly peersSocket: string;
-  /** Of the process that reads registries, by default `/run/stickpin-sources/peers.sock`. */
+  /** The sources process listens on it, by default `/run/stickpin-sources/peers.sock`. */
   readonly sourcesSocket: string;
-  /** Of the fleet process. */
+  /** The fleet process writes here what a boot may lose. */
   readonly runDir: string;
-  /** Of the fleet process. */
+  /** The fleet process keeps its state here. */
   readonly stateDir: string;
 }
 
@@ -249,7 +249,7 @@ const OFFERS_DISPOSITIONS = {
 
 export type OffersErrorCode = keyof typeof OFFERS_DISPOSITIONS;
 
-/** From a node that serves its maximum of others. */
+/** A node that serves its maximum of others sends it. */
 export interface Busy {
   readonly queue?: QueuePlace;
   /** In milliseconds from the answer. */

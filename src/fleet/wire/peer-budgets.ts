@@ -34,7 +34,7 @@ export interface Exclusion {
 }
 
 interface Account {
-  readonly left: Map<PeerCost, { readonly count: number; readonly atMs: number }>;
+  readonly available: Map<PeerCost, { readonly count: number; readonly atMs: number }>;
   /** The last one, which may have ended. */
   exclusion: Exclusion | undefined;
 }
@@ -59,21 +59,21 @@ export class PeerBudgets {
     const { perMinute } = PEER_BUDGET[cost];
     const nowMs = this.clock.monotonic();
     const account = this.accountOf(peer);
-    const before = account.left.get(cost) ?? { count: perMinute, atMs: nowMs };
+    const before = account.available.get(cost) ?? { count: perMinute, atMs: nowMs };
     const available = Math.min(perMinute, before.count + ((nowMs - before.atMs) * perMinute) / MINUTE_MS);
     if (count <= available) {
-      account.left.set(cost, { count: available - count, atMs: nowMs });
+      account.available.set(cost, { count: available - count, atMs: nowMs });
     } else if (this.exclusion(peer) === undefined) {
       const last = account.exclusion;
       const number = last === undefined || nowMs - last.endsMs >= FORGIVEN_MS ? 1 : last.count + 1;
       const minutes = OUT_MINUTES[Math.min(number, OUT_MINUTES.length) - 1] ?? 0;
       account.exclusion = { count: number, cost, minutes, endsMs: nowMs + minutes * MINUTE_MS };
-      account.left.clear();
+      account.available.clear();
     }
   }
 
   private accountOf(peer: string): Account {
-    const account = this.accounts.get(peer) ?? { left: new Map(), exclusion: undefined };
+    const account = this.accounts.get(peer) ?? { available: new Map(), exclusion: undefined };
     const [oldest] = this.accounts.keys();
     if (!this.accounts.has(peer) && this.accounts.size >= MOST_ACCOUNTS && oldest !== undefined) {
       this.accounts.delete(oldest);

@@ -133,7 +133,7 @@ async function sendFile(request: IncomingMessage, response: ServerResponse, byte
   if (body !== undefined) response.end(bytes.subarray(body.firstByte, body.lastByte + 1));
 }
 
-/** For all requests of this process. */
+/** All requests of this process share it. */
 const sweep = createBufferSweep();
 
 const PASSED = ['range', 'if-range', 'if-none-match', 'prefer'] as const;
@@ -344,7 +344,7 @@ function waitMs({ prefer, 'if-none-match': known }: IncomingHttpHeaders): number
  */
 export interface OfferedBundles extends BlobSource {
   offers(signal: AbortSignal): Promise<Pick<OffersDocument, 'bundles' | 'node'>>;
-  /** As on the medium; undefined when it is not offered. */
+  /** Its bytes on the medium; undefined when it is not offered. */
   file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined>;
   /** Sizes in bytes; undefined when it is not offered. */
   blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;

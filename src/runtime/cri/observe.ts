@@ -129,8 +129,8 @@ async function reachable(
 ): Promise<RuntimeObservation> {
   const filesystem = imagesPath === undefined ? undefined : await filesystemAt(imagesPath);
   const staging = await stagingPlace(filesystem, stagingPath);
-  const own = { layerStorage, mirrorsTakeEffect, staging, arePinsLostByPulls };
-  return { kind: 'reachable', name, images, filesystem, ...own, ...rendered };
+  const facts = { layerStorage, mirrorsTakeEffect, staging, arePinsLostByPulls };
+  return { kind: 'reachable', name, images, filesystem, ...facts, ...rendered };
 }
 
 /** Sizes are in bytes. Returns undefined when they can't be read. */
@@ -151,8 +151,8 @@ async function stagingPlace(
 ): Promise<StagingPlace | undefined> {
   if (images === undefined || path === undefined) return undefined;
   try {
-    const [own, other] = await Promise.all([stat(images.path), stat(path)]);
-    return own.dev === other.dev ? 'with-images' : await filesystemAt(path);
+    const [ofImages, other] = await Promise.all([stat(images.path), stat(path)]);
+    return ofImages.dev === other.dev ? 'with-images' : await filesystemAt(path);
   } catch {
     return undefined;
   }

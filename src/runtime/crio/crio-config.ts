@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Fault } from '../../domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -215,6 +215,7 @@ export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): 
     persistentMirrorsFile: join(paths.state_dir, 'crio/registries.conf'),
     reloadMarker: join(paths.run_dir, 'crio-reload-owed'),
     policyPath: crio.signature_policy,
+    policiesDirectory: join(dirname(crio.config_file), 'policies'),
     signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
   };
 }

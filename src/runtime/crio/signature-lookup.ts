@@ -1,12 +1,17 @@
 import { rm } from 'node:fs/promises';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
-import { writeDurably } from '../config/config-file.ts';
+import { walkFiles, writeDurably } from '../config/config-file.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
 import { writeError } from '../cri/runtime-error.ts';
 
 export interface SignatureLookupPaths {
   /** `/etc/containers/policy.json` */
   readonly policyPath: string;
+  /**
+   * `/etc/crio/policies`: `NAMESPACE.json` counts for the pods of a namespace instead. CRI-O checks
+   * the stored signatures by it whenever it creates a container.
+   */
+  readonly policiesDirectory: string;
   /** A file in `/etc/containers/registries.d`, which CRI-O reads at each pull. */
   readonly signatureLookupFile: string;
 }
@@ -16,7 +21,7 @@ export interface SignatureLookupPaths {
  * mirror's name (docs/runtime-facts.md, fact 12), not of the original registry.
  */
 export interface SignatureLookup {
-  /** Removes the file if the policy demands no signatures. @throws AppError `runtime/write` */
+  /** Removes the file if no policy demands signatures. @throws AppError `runtime/write` */
   write(): Promise<void>;
   /** @throws AppError `runtime/write` */
   remove(): Promise<void>;
@@ -30,8 +35,12 @@ export function createSignatureLookup(paths: SignatureLookupPaths, address: Mirr
       throw writeError(file, error);
     });
   };
-  const wanted = async (): Promise<string | undefined> =>
-    demandsSigstore((await readIfPresent(paths.policyPath)) ?? '') ? renderSignatureLookup(address) : undefined;
+  const wanted = async (): Promise<string | undefined> => {
+    const files = await walkFiles(paths.policiesDirectory, { recursive: false });
+    for (const path of [paths.policyPath, ...files.filter((one) => one.endsWith('.json'))])
+      if (demandsSigstore((await readIfPresent(path)) ?? '')) return renderSignatureLookup(address);
+    return undefined;
+  };
   return {
     remove,
     write: async () => {
@@ -45,7 +54,7 @@ export function createSignatureLookup(paths: SignatureLookupPaths, address: Mirr
 
 export function renderSignatureLookup({ authority, token }: MirrorAddress): string {
   return `# Written by stickpin for the images of bundles, and removed with them. Don't edit.
-# policy.json demands sigstore signatures; those that travel with a bundle lie beside its images.
+# A policy of the node demands sigstore signatures; those that travel with a bundle lie beside its images.
 docker:
   ${JSON.stringify(`${authority}/${token}`)}:
     use-sigstore-attachments: true

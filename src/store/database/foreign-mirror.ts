@@ -22,8 +22,9 @@ export function takeForeignMirror(content: MirrorContent, store: Store, now: num
     return typeof content === 'string' ? content : undefined;
   };
   const floors = parseFloors(JSON.parse(text('floors') ?? 'null'));
-  const own = parseFloors(JSON.parse(store.document('floors') ?? 'null')) ?? NO_FLOORS;
-  if (floors !== undefined) store.setDocument('floors', JSON.stringify(floorsDocument(higherFloors(own, floors))));
+  const ownFloors = parseFloors(JSON.parse(store.document('floors') ?? 'null')) ?? NO_FLOORS;
+  if (floors !== undefined)
+    store.setDocument('floors', JSON.stringify(floorsDocument(higherFloors(ownFloors, floors))));
   takePins(tables, store);
   const database = databaseFrom(content);
   try {
@@ -58,9 +59,9 @@ function takePins({ bundle = [], bundle_content = [] }: MirrorContent['tables'],
       version: String(row.version),
       references: pinsOf(String(contents.get(row.bundle_id))),
     }));
-  const own = parsePins(JSON.parse(store.document('pins') ?? 'null'));
-  const unclaimed = [...(own?.unclaimed ?? []), ...releases.flatMap(({ references }) => references)];
-  const ledger = { releases: [...(own?.releases ?? []), ...releases], unclaimed, givenUp: own?.givenUp ?? [] };
+  const ownPins = parsePins(JSON.parse(store.document('pins') ?? 'null'));
+  const unclaimed = [...(ownPins?.unclaimed ?? []), ...releases.flatMap(({ references }) => references)];
+  const ledger = { releases: [...(ownPins?.releases ?? []), ...releases], unclaimed, givenUp: ownPins?.givenUp ?? [] };
   store.setDocument('pins', JSON.stringify({ ...ledger, isDoubted: true }));
 }
 

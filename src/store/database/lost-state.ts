@@ -38,7 +38,7 @@ export interface StateLoss {
    * `mirror`: nothing is lost but history and conditions. `earlier`: floors are lower bounds, and
    * releases may be missing. `nothing`: the database is new.
    */
-  readonly left: 'mirror' | 'earlier' | 'nothing';
+  readonly remains: 'mirror' | 'earlier' | 'nothing';
 }
 
 export interface StateFiles {
@@ -92,8 +92,8 @@ function renew(files: StateFiles, damage: string): StateLoss {
   const history = [BEHIND, DIFFERENT].includes(damage) ? aside : undefined;
   try {
     for (const generation of mirror.generations()) {
-      const left = generation.isNewest && generation.lacks === undefined ? 'mirror' : 'earlier';
-      if (restore(files, generation, left, history)) return { left, message: `${what} ${lossText(generation)}` };
+      const remains = generation.isNewest && generation.lacks === undefined ? 'mirror' : 'earlier';
+      if (restore(files, generation, remains, history)) return { remains, message: `${what} ${lossText(generation)}` };
     }
     const hidden = mirror.hidden(path === of);
     replaceDatabase(path, undefined, (staged) => recordLoss(staged, 'nothing', hidden));
@@ -102,7 +102,7 @@ function renew(files: StateFiles, damage: string): StateLoss {
     throw cannotKeep(path, `the mirror of ${of}`, error);
   }
   const message = `${what} a new one: all pins stay, no key that a bundle brought is trusted, and each release is known again as far as the node has its documents, or when its stick is plugged in`;
-  return { left: 'nothing', message };
+  return { remains: 'nothing', message };
 }
 
 function lossText({ path, writtenAt, isNewest, lacks }: Generation): string {
@@ -115,7 +115,7 @@ function lossText({ path, writtenAt, isNewest, lacks }: Generation): string {
 function restore(
   files: StateFiles,
   generation: Generation,
-  left: StateLoss['left'],
+  remains: StateLoss['remains'],
   history: string | undefined,
 ): boolean {
   let content: Database.Database | undefined;
@@ -124,7 +124,7 @@ function restore(
     const isPut = replaceDatabase(files.path, content, (staged) => {
       if (damageOf({ ...files, path: staged }) !== undefined) return false;
       if (history !== undefined) takeHistory(history, staged);
-      return left === 'mirror' || recordLoss(staged, left);
+      return remains === 'mirror' || recordLoss(staged, remains);
     });
     if (!isPut) files.mirror.doubt(generation, 'its content is no state');
     return isPut;
@@ -203,11 +203,11 @@ function remove(path: string, suffixes: readonly string[]): void {
 }
 
 /** The database has it: what a loss implies holds until it is recorded, also after a kill. */
-function recordLoss(path: string, left: StateLoss['left'], hidden?: string): true {
+function recordLoss(path: string, remains: StateLoss['remains'], hidden?: string): true {
   const database = openDatabase(path);
   try {
     const put = database.prepare('INSERT OR REPLACE INTO document (name, content) VALUES (?, ?)');
-    put.run('loss', left);
+    put.run('loss', remains);
     if (hidden !== undefined) put.run('hidden-revocations', hidden);
     database.exec('UPDATE origin SET counter = counter + 1');
     return true;

@@ -12,7 +12,7 @@ import { damagedName } from './write-error.ts';
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 
-/** Without waiting for a pipe. Only the owner of the file may open it, and so lock it. */
+/** A pipe is not waited for. Only the owner of the file may open it, and so lock it. */
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const MODE = 0o600;
 const LOCK = 'lock';
@@ -170,7 +170,7 @@ function isDying(pid: string): boolean {
   }
 }
 
-/** For the message of another process. */
+/** Another process names the owner in its message. */
 function noteOwner(fd: number): void {
   try {
     ftruncateSync(fd);

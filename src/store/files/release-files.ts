@@ -125,7 +125,7 @@ function ignoreAbsent(error: unknown): void {
   if (systemCodeOf(error) !== 'ENOENT') throw error;
 }
 
-/** With one rename. */
+/** One rename does it. */
 async function retreat(root: string, folder: string): Promise<void> {
   if ((await ownerOf(join(root, folder))) !== undefined)
     await rename(join(root, folder), join(root, `${STAGED}old-${plainName(folder)}`));

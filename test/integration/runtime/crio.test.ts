@@ -62,6 +62,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     persistentMirrorsFile: join(double.dirs.base, 'state/registries.conf'),
     reloadMarker: join(double.dirs.base, 'run/stickpin/crio-reload-owed'),
     policyPath: double.dirs.policyFile,
+    policiesDirectory: join(double.dirs.crioConfig, 'policies'),
     signatureLookupFile: join(double.dirs.registriesD, '99-stickpin.yaml'),
   });
   const create = (over: { token?: string; socketPath?: string } = {}) =>

@@ -110,7 +110,7 @@ describe(`${DAMAGES} damages of a database that a kill left`, { timeout: 300_000
       const found = weightyOf(store);
       close();
       const isWhole = which === 'mirrored' ? found === mirrored : found === recorded;
-      if (!isWhole) expect([found, loss?.left], what).toEqual([mirrored, 'mirror']);
+      if (!isWhole) expect([found, loss?.remains], what).toEqual([mirrored, 'mirror']);
     }
   });
 });

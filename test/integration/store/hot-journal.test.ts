@@ -40,7 +40,7 @@ function found(at: string) {
   const names = store.load().bundles.map(({ payload }) => payload.name);
   const trouble = store.trouble();
   close();
-  return { names, loss: loss?.left, trouble };
+  return { names, loss: loss?.remains, trouble };
 }
 
 describe('a database that a kill left within a change that a rollback journal undoes', () => {

@@ -157,7 +157,7 @@ describe('a file with the content of a release', () => {
       damage(file);
       lose();
       const { loss, mirror } = reopen();
-      expect(loss?.left).toBe('earlier');
+      expect(loss?.remains).toBe('earlier');
       expect(loss?.message).toMatch(
         /goes on with .*state\.json of .*with parts of that file: ocp 4\.13\.2 is known again/,
       );
@@ -170,7 +170,7 @@ describe('a file with the content of a release', () => {
       opened.store.adopt(release(2), event('bundleVerified'));
       await opened.store.mirror(signal);
       lose();
-      expect(reopen().loss?.left).toBe('mirror');
+      expect(reopen().loss?.remains).toBe('mirror');
       expect(versions()).toEqual(['4.13.1', '4.13.3', '4.13.2']);
     },
   );
@@ -219,7 +219,7 @@ describe('a file with the content of a release', () => {
     await opened.store.mirror(signal);
     expect(names()).toEqual(before);
     lose();
-    expect(reopen().loss?.left).toBe('mirror');
+    expect(reopen().loss?.remains).toBe('mirror');
     expect(versions()).toEqual(['4.13.1', '4.13.2']);
   });
 
@@ -256,7 +256,7 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a kill', { ti
         expect([none, beside.unreadable()], `kill ${kills}`).toEqual([undefined, []]);
         lose();
         const { loss, mirror } = reopen();
-        if (known.length > 0) expect([loss?.left, mirror.unreadable()], `kill ${kills}`).toEqual(['mirror', []]);
+        if (known.length > 0) expect([loss?.remains, mirror.unreadable()], `kill ${kills}`).toEqual(['mirror', []]);
         const sequences = opened.store.load().bundles.map(({ payload }) => payload.sequence);
         // What was said last, or with the step after it.
         expect([known, [...known, (known.at(-1) ?? 0) + 1], known.slice(1)], `kill ${kills}`).toContainEqual(sequences);

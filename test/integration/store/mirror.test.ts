@@ -225,7 +225,7 @@ describe('the mirror of the state database', () => {
     lose();
     damage();
     const { loss } = open();
-    expect(loss?.left).toBe('earlier');
+    expect(loss?.remains).toBe('earlier');
     expect(loss?.message).toContain('state.json.before of ');
     expect(names()).toEqual(['ocp']);
   });
@@ -281,7 +281,7 @@ describe('the mirror of the state database', () => {
       await makeMirror();
       lose();
       for (const file of left === 'nothing' ? [mirror, `${mirror}.before`] : [mirror]) truncateSync(file, 100);
-      expect(open().loss?.left).toBe(left);
+      expect(open().loss?.remains).toBe(left);
       // As after a kill: nothing has used it.
       const { loss, store } = open();
       expect(loss).toBeUndefined();
@@ -300,7 +300,7 @@ describe('the mirror of the state database', () => {
       mirror,
       text.replace(/"counter":(\d+)/, (_, counter) => `"counter":${Number(counter) + 1}`),
     );
-    expect(open().loss?.left).toBe('earlier');
+    expect(open().loss?.remains).toBe('earlier');
   });
 
   it('keeps the earlier generation while the new one can not be written', async () => {
@@ -354,7 +354,7 @@ describe('the mirror of the state database', () => {
     lose();
     copyFileSync(older, path);
     truncateSync(mirror, 100);
-    expect(open().loss?.left).toBe('earlier');
+    expect(open().loss?.remains).toBe('earlier');
     expect(opened?.store.load().bundles.find(({ bundleId }) => bundleId === bundle.bundleId)?.activatedAt).toBe(NOON);
     await opened?.store.mirror(signal);
     expect(contentOf(`${mirror}.before`)).toBeDefined();

@@ -21,7 +21,7 @@ const source = (blobs: Readonly<Record<string, string>>): BlobSource => ({
 });
 const onMedia = source({ b: 'media!', both: 'media!', off: 'media!' });
 const union = createBlobUnion({
-  own: [source({ a: 'local', both: 'local', off: BROKEN })],
+  onDisk: [source({ a: 'local', both: 'local', off: BROKEN })],
   media: {
     ...onMedia,
     onChange: (listener) => {

@@ -85,11 +85,11 @@ function shownRole(node: NodeKeys, { keys, revokedIds: _, ...role }: TrustedRole
 
 /** `role`: that of the keys; undefined for plain keys. */
 function shownKeys(
-  { own, store }: NodeKeys,
+  { fileKeys, store }: NodeKeys,
   keys: readonly TrustedKey[],
   role: string | undefined,
 ): TrustInForce['keys'] {
-  const listed = role === undefined ? own.keys : (own.roles.find(({ name }) => name === role)?.keys ?? []);
+  const listed = role === undefined ? fileKeys.keys : (fileKeys.roles.find(({ name }) => name === role)?.keys ?? []);
   const ownKeys = new Set(listed.map(({ keyId }) => keyId));
   const { rotation } = store.load();
   return keys.map(({ name, keyId, otherIds }) => {

@@ -76,7 +76,7 @@ export type KeyRestorer = (name: string, uid: number | undefined) => Promise<str
 interface RestoreKeyDependencies {
   /** Reads the folder of keys now. */
   readonly load: () => Promise<TrustedKeys>;
-  readonly take: (own: TrustedKeys) => void;
+  readonly take: (fileKeys: TrustedKeys) => void;
   readonly keysNow: () => TrustedKeys;
   readonly memory: Pick<RevocationMemory, 'lift'>;
   readonly clock: Clock;
@@ -88,25 +88,25 @@ export async function restoreKey(
   uid: number | undefined,
   { load, take, keysNow, memory, clock, log }: RestoreKeyDependencies,
 ): Promise<string> {
-  const own = await load();
-  const bad = [...own.problems, ...keysNow().problems].find(({ hidesRevocations }) => hidesRevocations);
+  const fileKeys = await load();
+  const bad = [...fileKeys.problems, ...keysNow().problems].find(({ hidesRevocations }) => hidesRevocations);
   if (bad !== undefined) {
     throw restoreRefusal(
       'unreadable',
       `no key can be restored while revocations can't be read: ${keyProblemLine(bad)}`,
     );
   }
-  const keyId = revokedKeyNamed(name, [...new Set([...own.revoked, ...keysNow().revoked])]);
-  const ids = [...(own.formsOf.get(keyId) ?? []), ...(keysNow().formsOf.get(keyId) ?? [keyId])];
-  const files = own.byFile.filter((one) => ids.includes(one.keyId));
+  const keyId = revokedKeyNamed(name, [...new Set([...fileKeys.revoked, ...keysNow().revoked])]);
+  const ids = [...(fileKeys.formsOf.get(keyId) ?? []), ...(keysNow().formsOf.get(keyId) ?? [keyId])];
+  const files = fileKeys.byFile.filter((one) => ids.includes(one.keyId));
   if (files.length > 0) {
-    const paths = [...new Set(files.map(({ file }) => `${own.folder}/${file}`))].join(' and ');
+    const paths = [...new Set(files.map(({ file }) => `${fileKeys.folder}/${file}`))].join(' and ');
     throw restoreRefusal(
       'file',
       `key ${keyId} is revoked by ${paths}: remove it from there first, then restore the key`,
     );
   }
-  take(own);
+  take(fileKeys);
   const by = uid === undefined ? 'somebody' : `user ${uid}`;
   const message = `Key ${keyId} was restored by ${by}: it is revoked no longer`;
   await memory.lift((record) => withRestored(record, ids, clock.now()), {
@@ -117,7 +117,7 @@ export async function restoreKey(
   });
   log.warn({ messageId: messageIds.keyRestored, keyId, ...(uid !== undefined && { uid }) }, message);
   const isTrusted = keysNow().keys.some((key) => key.keyId === keyId);
-  return `${message}, and ${isTrusted ? 'it is trusted' : `it counts again once its .pub file is in ${own.folder}`}.`;
+  return `${message}, and ${isTrusted ? 'it is trusted' : `it counts again once its .pub file is in ${fileKeys.folder}`}.`;
 }
 
 function revokedKeyNamed(name: string, revoked: readonly string[]): string {
@@ -163,9 +163,9 @@ export async function resetStream(
   { store, engine, clock, log }: ResetStreamDependencies,
 ): Promise<string> {
   const { bundles, rotation } = store.load();
-  const own = bundles.filter(({ payload }) => payload.name === stream);
-  if (own.length === 0 && !engine.hasFloor(stream)) throw noStream(stream);
-  const ids = new Set<string>(own.map(({ bundleId }) => bundleId));
+  const known = bundles.filter(({ payload }) => payload.name === stream);
+  if (known.length === 0 && !engine.hasFloor(stream)) throw noStream(stream);
+  const ids = new Set<string>(known.map(({ bundleId }) => bundleId));
   const countOf = (brought: typeof rotation.keys) =>
     new Set(brought.map(({ keyId, role = '' }) => `${keyId} ${role}`)).size;
   const keys = countOf(rotation.keys) - countOf(rotation.keys.filter(({ bundleId }) => !ids.has(bundleId)));

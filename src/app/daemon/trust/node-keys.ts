@@ -29,13 +29,13 @@ export interface NodeKeys {
   readonly clock: Clock;
   readonly log: Log;
   /** The folder as it was read last. */
-  own: TrustedKeys;
+  fileKeys: TrustedKeys;
   /** What {@link keysNow} gave last, and from what. */
   last?: DerivedKeys;
 }
 
 interface DerivedKeys {
-  readonly own: TrustedKeys;
+  readonly fileKeys: TrustedKeys;
   readonly rotation: KeyRotation;
   readonly record: RevocationRecord;
   readonly trouble: unknown;
@@ -54,29 +54,30 @@ export function readFolder(
  * The keys in use. They are computed again when the folder, the rotation or the record has changed.
  */
 export function keysNow(node: NodeKeys): TrustedKeys {
-  const { own, store, memory, clock, last } = node;
+  const { fileKeys, store, memory, clock, last } = node;
   const [{ rotation }, record, trouble] = [store.load(), memory.record(), memory.trouble()];
-  const isSame = last?.own === own && last.rotation === rotation && last.record === record && last.trouble === trouble;
+  const isSame =
+    last?.fileKeys === fileKeys && last.rotation === rotation && last.record === record && last.trouble === trouble;
   if (last !== undefined && isSame) return last.keys;
   const revoked = revocationsInForce(withSeen(record, rotation.revoked, clock.now()));
   const problems = trouble === undefined ? [] : [trouble];
-  const keys = withRotation(own, { keys: rotation.keys, revoked, problems });
-  node.last = { own, rotation, record, trouble, keys };
+  const keys = withRotation(fileKeys, { keys: rotation.keys, revoked, problems });
+  node.last = { fileKeys, rotation, record, trouble, keys };
   return keys;
 }
 
 /** Stores the revocations of the folder and of bundles. Never throws. */
-export function rememberRevocations({ settings, own, store, memory, clock }: NodeKeys): Promise<void> {
-  const ofFolder = own.byFile.map(({ keyId, otherIds }) => ({ keyId, ...(otherIds && { otherIds }) }));
+export function rememberRevocations({ settings, fileKeys, store, memory, clock }: NodeKeys): Promise<void> {
+  const ofFolder = fileKeys.byFile.map(({ keyId, otherIds }) => ({ keyId, ...(otherIds && { otherIds }) }));
   const seen = withSeen(memory.record(), ofFolder, clock.now());
   const all = withSeen(seen, store.load().rotation.revoked, clock.now());
-  return memory.keep(own.isListed ? withFolder(all, settings.keys_dir) : all);
+  return memory.keep(fileKeys.isListed ? withFolder(all, settings.keys_dir) : all);
 }
 
 /** Uses the given content of the folder. Logs the keys when they changed. */
 export function takeFolder(node: NodeKeys, next: TrustedKeys): void {
   const before = keysNow(node).revision;
-  node.own = next;
+  node.fileKeys = next;
   void rememberRevocations(node);
   if (keysNow(node).revision !== before) logKeys(node, true);
 }

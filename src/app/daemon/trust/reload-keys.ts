@@ -41,10 +41,10 @@ export async function reloadKeys(
   for (;;) {
     const next = await readFolder(node, signal);
     if (call < reloads.takenCall) return;
-    const isUnsettled = next.revocationsUnreadable || lostRole(node.own, next) !== undefined;
+    const isUnsettled = next.revocationsUnreadable || lostRole(node.fileKeys, next) !== undefined;
     const isInGrace = isUnsettled && isWorthWaiting(node, reloads, next);
     if (!isUnsettled) reloads.unreadableSince = undefined;
-    if (!isInGrace || node.own.revocationsUnreadable) {
+    if (!isInGrace || node.fileKeys.revocationsUnreadable) {
       reloads.takenCall = call;
       takeFolder(node, next);
       taken();
@@ -59,10 +59,10 @@ export async function reloadKeys(
 /**
  * Whether what can't be read may still be readable in a moment. Logged when that begins.
  */
-function isWorthWaiting({ own, clock, log }: NodeKeys, reloads: KeyReloads, next: TrustedKeys): boolean {
+function isWorthWaiting({ fileKeys, clock, log }: NodeKeys, reloads: KeyReloads, next: TrustedKeys): boolean {
   const now = clock.monotonic();
-  if (reloads.unreadableSince === undefined && !own.revocationsUnreadable) {
-    const bad = next.problems.find(({ hidesRevocations }) => hidesRevocations) ?? lostRole(own, next);
+  if (reloads.unreadableSince === undefined && !fileKeys.revocationsUnreadable) {
+    const bad = next.problems.find(({ hidesRevocations }) => hidesRevocations) ?? lostRole(fileKeys, next);
     log.warn(
       { messageId: messageIds.keyFileUnusable },
       `${bad?.message}; it is read again, and the keys hold until then`,

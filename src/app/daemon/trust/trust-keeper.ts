@@ -41,8 +41,8 @@ export async function createTrustKeeper(
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
   const memory = new RevocationMemory(store, log, hidesRevocations);
-  const own = await readFolder({ settings, ownUid, memory }, signal);
-  const node: NodeKeys = { settings, ownUid, store, memory, clock, log, own };
+  const fileKeys = await readFolder({ settings, ownUid, memory }, signal);
+  const node: NodeKeys = { settings, ownUid, store, memory, clock, log, fileKeys };
   const reloads = noReloads();
   await rememberRevocations(node);
   logKeys(node, false);

@@ -83,12 +83,12 @@ class LinePrinter implements ProgressPrinter {
       this.fetching = line;
       return;
     }
-    const rest = this.pace.of(progress);
+    const pace = this.pace.of(progress);
     this.printedAt ??= now();
     if (now() - this.printedAt < PLAIN_MS) return;
     this.printedAt = now();
     const { kind, doneBytes, totalBytes } = progress;
-    stderr(`${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}\n`);
+    stderr(`${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${pace}\n`);
   };
 
   readonly clear = (): void => undefined;
@@ -108,9 +108,9 @@ function fetchBar(
 
 type CopyProgress = Exclude<CreateProgress, { kind: 'fetch' }>;
 
-function copyBar({ kind, doneBytes, totalBytes }: CopyProgress, rest: string, width: number): string {
+function copyBar({ kind, doneBytes, totalBytes }: CopyProgress, pace: string, width: number): string {
   const share = totalBytes === 0 ? 1 : doneBytes / totalBytes;
-  return barWithText(share, `${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}`, width);
+  return barWithText(share, `${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${pace}`, width);
 }
 
 /** Measured from the start of the current stage. */
@@ -130,7 +130,7 @@ class Pace {
     if (elapsedMs < 1000 || doneBytes === 0) return '';
     const rate = `, ${formatBytes((doneBytes / elapsedMs) * 1000)}/s`;
     if (doneBytes >= totalBytes) return rate;
-    const left = ((totalBytes - doneBytes) / doneBytes) * elapsedMs;
-    return `${rate}, about ${formatDuration(left)} left`;
+    const remainingMs = ((totalBytes - doneBytes) / doneBytes) * elapsedMs;
+    return `${rate}, about ${formatDuration(remainingMs)} left`;
   }
 }

@@ -102,10 +102,10 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
     .action(async (options: BundleCreateOptions) => {
       if (options.config !== undefined) await takeConfig(options.config, command, usage, context.signal);
       await takeMirror(command);
-      const asked = await readRequest(options, command, usage, context);
+      const requested = await readRequest(options, command, usage, context);
       await makeEach(options, context, (part) =>
         withBundleName(part, context, (found) => {
-          const request = completed(asked, found, part.out);
+          const request = completed(requested, found, part.out);
           return options.dryRun ? plan(part, request, context) : create(part, request, context);
         }),
       );
@@ -131,13 +131,17 @@ function addFileOptions(command: Command): Command {
 }
 
 /** Adds what was found on an OpenShift medium. */
-function completed(asked: Request, { onMedium = [], others = [], ...found }: BundleName, out: string): CreateOptions {
-  const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
+function completed(
+  requested: Request,
+  { onMedium = [], others = [], ...found }: BundleName,
+  out: string,
+): CreateOptions {
+  const notes = [...(requested.notes ?? []), ...(found.notes ?? [])];
   const signatures =
     onMedium.length === 0
-      ? asked.signatures
-      : { isRequired: false, ...asked.signatures, found: [...(asked.signatures?.found ?? []), ...onMedium] };
-  return { ...asked, ...found, ...defined({ signatures }), images: [...asked.images, ...others], out, notes };
+      ? requested.signatures
+      : { isRequired: false, ...requested.signatures, found: [...(requested.signatures?.found ?? []), ...onMedium] };
+  return { ...requested, ...found, ...defined({ signatures }), images: [...requested.images, ...others], out, notes };
 }
 
 /** The flags for one bundle. */

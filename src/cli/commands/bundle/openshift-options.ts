@@ -136,8 +136,11 @@ export async function withBundleName<T>(
   const { inFolderBeside } = await import('../../../factory/output/staging.ts');
   return inFolderBeside(out, async (folder) => {
     const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
-    const asked = { registries: options.withOtherImages, ...defined({ reference: release?.reference, version, arch }) };
-    const { request, signatures, ...found } = await readOpenshiftMedium({ path, folder, ...asked }, signal);
+    const wanted = {
+      registries: options.withOtherImages,
+      ...defined({ reference: release?.reference, version, arch }),
+    };
+    const { request, signatures, ...found } = await readOpenshiftMedium({ path, folder, ...wanted }, signal);
     return act({ name, ...found, release: request, onMedium: signatures });
   });
 }

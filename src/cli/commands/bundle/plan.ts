@@ -16,17 +16,17 @@ export function planDocument(
   { key, signer }: SigningOptions,
 ): PlanDocument {
   const planned = (one: PlannedImage | PlannedArtifact) => {
-    const own = [...new Set(one.layers)].flatMap((at) => layers[at] ?? []);
-    const bytesOf = (some: typeof own) => some.reduce((sum, { size }) => sum + size, 0);
+    const ownLayers = [...new Set(one.layers)].flatMap((at) => layers[at] ?? []);
+    const bytesOf = (some: typeof ownLayers) => some.reduce((sum, { size }) => sum + size, 0);
     const fetchBytes = unfetched.get(one.digest);
     return {
       reference: one.reference,
       tags: one.tags,
       platform: `linux/${arch}`,
-      layers: own.length,
-      sizeBytes: bytesOf(own),
+      layers: ownLayers.length,
+      sizeBytes: bytesOf(ownLayers),
       ...(fetchBytes !== undefined && { fetchBytes }),
-      inBaseBytes: bytesOf(own.filter(({ digest }) => base?.layers.has(digest))),
+      inBaseBytes: bytesOf(ownLayers.filter(({ digest }) => base?.layers.has(digest))),
     };
   };
   return {
@@ -64,7 +64,7 @@ function partText({ reference, platform, layers, sizeBytes, fetchBytes, inBaseBy
       : fetchBytes === 0
         ? 'in the cache'
         : `${formatBytes(fetchBytes)} to fetch`;
-  const left = inBaseBytes === 0 ? '' : `, ${formatBytes(inBaseBytes)} left to the base`;
+  const inBase = inBaseBytes === 0 ? '' : `, ${formatBytes(inBaseBytes)} left to the base`;
   const digest = reference.slice(reference.indexOf('@') + 1);
-  return `${digest}, ${platform}, ${formatCount(layers, 'layer')} of ${formatBytes(sizeBytes)}, ${place}${left}`;
+  return `${digest}, ${platform}, ${formatCount(layers, 'layer')} of ${formatBytes(sizeBytes)}, ${place}${inBase}`;
 }

@@ -305,8 +305,8 @@ async function causesOf(
   const suspects = allIn(contents).filter(({ reference }) => !loaded.has(reference));
   const layers = suspects.flatMap((image) => image.layers.flatMap((at) => contents.layers[at]?.digest ?? []));
   const wanted = new Set([...documents, ...layers]);
-  const left = blobsLeftToBase({ missing, blobs });
-  const held = new Map([...blobs].filter(([digest]) => wanted.has(digest) && !left.has(digest)));
+  const inBase = blobsLeftToBase({ missing, blobs });
+  const held = new Map([...blobs].filter(([digest]) => wanted.has(digest) && !inBase.has(digest)));
   const faults = await verifyBlobs(reader, held, signal);
   return faults.map(({ digest, why }) => ({
     digest,

@@ -203,7 +203,7 @@ async function baseResultOf(
   if (base === undefined) return { count: inBase.size, checked: undefined, unchecked: inBase.size };
   const expected = bundle.payload.update?.base;
   const checked = await asUnverified(base, async () =>
-    checkBase(await openNamedBundle(base, signal), expected, { left: inBase, full: full === true }, signal),
+    checkBase(await openNamedBundle(base, signal), expected, { remaining: inBase, full: full === true }, signal),
   );
   return { count: inBase.size, checked, unchecked: checked.leftAgain };
 }

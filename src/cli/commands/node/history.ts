@@ -111,9 +111,9 @@ export function newEvents(before: Events, after: Events): Events {
   }
   return after.filter((event) => {
     const key = JSON.stringify(event);
-    const left = known.get(key) ?? 0;
-    known.set(key, left - 1);
-    return left <= 0;
+    const count = known.get(key) ?? 0;
+    known.set(key, count - 1);
+    return count <= 0;
   });
 }
 

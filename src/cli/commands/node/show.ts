@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { stringify } from 'yaml';
 import { limits } from '../../../bundle/limits.ts';
 import { RELEASE_SIGNATURES } from '../../../domain/model/bundle.ts';
@@ -13,7 +13,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { renderImages, renderShow, type ShownBundle } from '../../output/render/render-show.ts';
-import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
+import { type JsonFlag, jsonText, printWarning, wrapLines } from '../../output/text.ts';
 
 interface ShowOptions {
   readonly json?: true;
@@ -33,10 +33,17 @@ export function registerShow(program: Command, context: CommandContext): void {
     )
     .option('--json', 'print as JSON')
     .option('--images', 'print each image of the release: its component, name, digest and state')
-    .option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet')
-    .option(
-      '--release-signatures',
-      'print the ConfigMap with the signatures of an OpenShift release image; only root may read it',
+    .addOption(
+      new Option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet').conflicts([
+        'json',
+        'images',
+      ]),
+    )
+    .addOption(
+      new Option(
+        '--release-signatures',
+        'print the ConfigMap with the signatures of an OpenShift release image; only root may read it',
+      ).conflicts(['json', 'images', 'pinnedImageSet']),
     )
     .option('--pool <name>', 'machine config pool of --pinned-image-set', 'worker')
     .action((name: string, options: ShowOptions) => {
@@ -131,8 +138,18 @@ function findRelease({ bundles }: Pick<ShowReport, 'bundles'>, name: string): Sh
 /** @throws as `findShown`; AppError `cli/no-state` (`reject`) */
 function showPinnedImageSet(name: string, pool: string, context: CommandContext): Promise<void> {
   const { stdout, signal } = context;
-  const print = (found: ShownBundle, images: readonly string[]) =>
-    stdout(pinnedImageSet({ name: found.name ?? '', version: 'version' in found ? found.version : '' }, images, pool));
+  const print = (found: ShownBundle, images: readonly string[]) => {
+    const fit = images.filter((reference) => reference.length <= MAX_NAME && PINNABLE.test(reference));
+    const refused = images.filter((reference) => !fit.includes(reference)).join(', ');
+    const why = 'OpenShift takes only names as HOST.DOMAIN/FOLDER/NAME@sha256:…, with at most one folder';
+    if (fit.length === 0) {
+      const message = `no image of ${name} fits into a PinnedImageSet (${refused || 'it has none'}): ${why}`;
+      throw new AppError({ code: 'cli/no-state', message, disposition: 'reject' });
+    }
+    if (refused !== '')
+      printWarning(`these images are left out, stickpin alone pins them: ${refused}. ${why}`, context);
+    stdout(pinnedImageSet({ name: found.name ?? '', version: 'version' in found ? found.version : '' }, fit, pool));
+  };
   return withDaemonOrStored(
     context,
     async (client) => {
@@ -186,12 +203,18 @@ const HEAD = `# For OpenShift 4.19 or newer. Apply it when every node has the im
 `;
 /** One PinnedImageSet has at most this many images. */
 const MAX_PINNED = 500;
+/**
+ * The names that the API server takes in it, of at most so many characters. One other name makes it
+ * refuse the whole object. Source: `machineconfiguration/v1` of openshift/api.
+ */
+const PINNABLE = /^(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+(?::\d{2,5})?\/(?:[\w-]{0,61}\/)?[\w.-]*@sha256:[0-9a-f]{64}$/;
+const MAX_NAME = 447;
 
 /**
  * The images of a release as PinnedImageSets (machineconfiguration.openshift.io/v1), which the
  * Machine Config Operator pins on all nodes of a pool.
  *
- * @param references by digest
+ * @param references {@link PINNABLE}, at least one
  * @param pool the name of the pool: `worker`, `master`
  */
 function pinnedImageSet(
@@ -201,7 +224,7 @@ function pinnedImageSet(
 ): string {
   // RFC 1123: lower-case letters, digits, dashes and dots.
   const base = `${name}-${version}`.toLowerCase().replaceAll(/[^a-z0-9.-]+/g, '-');
-  const count = Math.max(1, Math.ceil(references.length / MAX_PINNED));
+  const count = Math.ceil(references.length / MAX_PINNED);
   const documents = Array.from({ length: count }, (_, at) => ({
     apiVersion: 'machineconfiguration.openshift.io/v1',
     kind: 'PinnedImageSet',

@@ -133,11 +133,11 @@ function lastKeyWarning(lost: readonly string[], { keys, threshold, roles = [] }
     ...roles.map((role) => ({ ...role, name: `role ${role.name}` })),
   ];
   return groups
-    .map(({ name, keys: own, threshold: needed }) => {
-      const ids = [...new Set(own.map(({ keyId }) => keyId))];
-      const left = ids.filter((keyId) => !lost.includes(keyId)).length;
-      if (left === ids.length || left >= needed) return '';
-      const why = left === 0 ? `${name} has no trusted key then` : `${name} has ${left} of the ${needed} keys then`;
+    .map(({ name, keys: roleKeys, threshold: needed }) => {
+      const ids = [...new Set(roleKeys.map(({ keyId }) => keyId))];
+      const count = ids.filter((keyId) => !lost.includes(keyId)).length;
+      if (count === ids.length || count >= needed) return '';
+      const why = count === 0 ? `${name} has no trusted key then` : `${name} has ${count} of the ${needed} keys then`;
       return `. WARNING: ${why}, so no signature is enough`;
     })
     .join('');

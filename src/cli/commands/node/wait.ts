@@ -91,8 +91,8 @@ function see(report: StatusReport, name: string, goal: WaitGoal): Seen {
 }
 
 /** The argument may be a digest. */
-function titleOf(release: Seen['release'], asked: string): string {
-  return release?.version === undefined ? asked : `${release.name}@${release.version}`;
+function titleOf(release: Seen['release'], name: string): string {
+  return release?.version === undefined ? name : `${release.name}@${release.version}`;
 }
 
 function found(report: StatusReport, name: string): Seen['release'] {

@@ -44,8 +44,8 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
     if (is.kind === 'unreachable' && is.stoppingUnit !== undefined)
       return [{ kind: 'runtimeStopping', level: 'info', message: `${what} ${next}` }];
     const kind = is.kind === 'unlisted' ? 'imagesUnlisted' : 'runtimeUnreachable';
-    const said = is.kind === 'unlisted' && is.isStorageDamaged === true ? ` It said: ${is.reason}` : '';
-    return [{ kind, level: 'warn', message: `${what} Preloads wait for it. ${next}${said}` }];
+    const detail = is.kind === 'unlisted' && is.isStorageDamaged === true ? ` It said: ${is.reason}` : '';
+    return [{ kind, level: 'warn', message: `${what} Preloads wait for it. ${next}${detail}` }];
   }
   const message = `The container runtime answers: ${is.name}`;
   const back: Event[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];

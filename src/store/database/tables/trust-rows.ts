@@ -92,14 +92,16 @@ export class TrustRows {
   addRefusals({ verdicts, rejectedNames, rotation: { revoked } }: TrustState, at: number): void {
     const before = this.load();
     const isNewer = (all: readonly { readonly at: number }[], other: { readonly at: number }) =>
-      all.every((own) => own.at < other.at);
+      all.every((one) => one.at < other.at);
     for (const verdict of verdicts.filter(({ verdict: what }) => what === 'rejected')) {
-      const own = before.verdicts.filter(({ bundleId }) => bundleId === verdict.bundleId);
-      if (isNewer(own, verdict)) this.setVerdict(verdict);
+      const known = before.verdicts.filter(({ bundleId }) => bundleId === verdict.bundleId);
+      if (isNewer(known, verdict)) this.setVerdict(verdict);
     }
     for (const rejected of rejectedNames) {
-      const own = before.rejectedNames.filter((one) => one.name === rejected.name && one.version === rejected.version);
-      if (isNewer(own, rejected)) this.rejectName(rejected);
+      const known = before.rejectedNames.filter(
+        (one) => one.name === rejected.name && one.version === rejected.version,
+      );
+      if (isNewer(known, rejected)) this.rejectName(rejected);
     }
     this.addRotation({ keys: [], revoked }, '', at);
   }

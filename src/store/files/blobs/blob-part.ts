@@ -42,7 +42,7 @@ export async function copyBlob(path: string, blob: CopiedBlob, source: CopySourc
 }
 
 interface Copied {
-  /** Of the first bytes when more came than requested. */
+  /** Bytes that came beyond the requested ones are not part of it. */
   readonly actual: Digest;
   readonly startByte: number;
 }
@@ -81,12 +81,12 @@ async function append(
   { chunks, leftBytes }: { readonly chunks: AsyncIterable<Buffer>; readonly leftBytes: number },
   signal: AbortSignal,
 ): Promise<void> {
-  let left = leftBytes;
+  let remaining = leftBytes;
   for await (const chunk of chunks) {
-    left -= chunk.length;
+    remaining -= chunk.length;
     hash.update(chunk);
     // More than was signed is wrong, and may fill the disk.
-    if (left < 0) break;
+    if (remaining < 0) break;
     await removedIfFailed(path, () => file.appendFile(chunk), signal);
   }
 }

@@ -115,11 +115,11 @@ export class FileBlobs implements DocumentStore, AttachmentStore {
   }
 
   async linkTo(digest: Digest, path: string, signal: AbortSignal): Promise<boolean> {
-    const own = this.pathOf(digest);
-    if ((await largeSizeOf(own)) === undefined) return false;
+    const blobPath = this.pathOf(digest);
+    if ((await largeSizeOf(blobPath)) === undefined) return false;
     try {
       for await (const _chunk of this.read(digest, 0, signal, oneBuffer())) signal.throwIfAborted();
-      await link(own, path);
+      await link(blobPath, path);
       return true;
     } catch {
       signal.throwIfAborted();
@@ -255,6 +255,6 @@ async function requireRoom(folder: string, sizeBytes: number, percent: number): 
 /** Never throws: the next start removes the rest. */
 async function sweepStaged(folder: string, staging: ReadonlySet<string>): Promise<void> {
   const names = await readdir(folder).catch(() => []);
-  const left = names.filter((name) => /^\.[0-9a-f]{64}\.[0-9a-f]{8}$/.test(name) && !staging.has(name));
-  for (const name of left) await rm(join(folder, name), { force: true }).catch(() => undefined);
+  const stale = names.filter((name) => /^\.[0-9a-f]{64}\.[0-9a-f]{8}$/.test(name) && !staging.has(name));
+  for (const name of stale) await rm(join(folder, name), { force: true }).catch(() => undefined);
 }

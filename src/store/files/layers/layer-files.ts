@@ -28,7 +28,7 @@ export function hasDigest({ hash }: Partial, digest: Digest): boolean {
   return digestFromHex(hash.digest('hex')) === digest;
 }
 
-/** Of `path`, or of its nearest existing parent folder. */
+/** Returns the device of `path`, or of its nearest parent folder that exists. */
 export async function deviceOf(path: string): Promise<number> {
   try {
     return (await stat(path)).dev;

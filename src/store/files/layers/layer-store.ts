@@ -87,8 +87,8 @@ export class FileLayers implements LayerStore {
 
   async isBeside(path: string, signal: AbortSignal): Promise<boolean> {
     try {
-      const [own, other] = await untilAborted(Promise.all([deviceOf(this.folder), stat(path)]), signal);
-      return own === other.dev;
+      const [ofStore, other] = await untilAborted(Promise.all([deviceOf(this.folder), stat(path)]), signal);
+      return ofStore === other.dev;
     } catch {
       signal.throwIfAborted();
       return false; // the path of a runtime may be invisible to this process

@@ -1,5 +1,5 @@
 import { createSign, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parseReference } from '../../../../src/domain/model/reference.ts';
@@ -7,6 +7,7 @@ import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
+import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
@@ -20,6 +21,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     let node: CrioNode;
     const factory = folderForEach();
     let keys: { publicKey: KeyObject; privateKey: KeyObject };
+    let policy: string;
 
     beforeEach(async () => {
       node = await createCrioNode();
@@ -32,7 +34,8 @@ describe.runIf(have('root', 'mmdebstrap'))(
         signedIdentity: { type: 'matchRepository' },
       };
       const transports = { docker: { 'quay.example.com': [signed] } };
-      writeFileSync(policyFile, JSON.stringify({ default: [{ type: 'reject' }], transports }));
+      policy = JSON.stringify({ default: [{ type: 'reject' }], transports });
+      writeFileSync(policyFile, policy);
     });
 
     const lookup = () => join(node.double().dirs.registriesD, '99-stickpin.yaml');
@@ -75,6 +78,46 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await node.harness.stop();
       expect(existsSync(lookup())).toBe(false);
     });
+
+    /** Signatures that CRI-O has beside its images. */
+    const storedSignatures = () =>
+      readFileSync(join(node.double().dirs.graphRoot, 'vfs-images/images.json'), 'utf8').match(/"signature-/) ?? [];
+    const acceptAnything = () =>
+      writeFileSync(node.double().dirs.policyFile, JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] }));
+    /** Only pods of the namespace `edge` need signatures. CRI-O checks the stored ones. */
+    const demandInNamespace = () => {
+      const folder = join(node.double().dirs.crioConfig, 'policies');
+      mkdirSync(folder);
+      for (const name of ['edge.json', 'README']) writeFileSync(join(folder, name), policy);
+      return join(folder, 'edge.json');
+    };
+
+    it('stores the signature beside the image if only the policy of a namespace demands it', async () => {
+      acceptAnything();
+      const path = await bundleSignedBy(keys.privateKey);
+      await node.harness.start();
+      const file = demandInNamespace();
+      await node.harness.load(path);
+      expect(storedSignatures()).toHaveLength(1);
+      rmSync(file);
+      await node.harness.rounds();
+      await expect.poll(() => existsSync(lookup()), { timeout: 20_000 }).toBe(false);
+    });
+
+    it('brings the signature with the next pull, without the stick, if the policy came after the preload', async () => {
+      acceptAnything();
+      const path = await bundleSignedBy(keys.privateKey);
+      await node.harness.start();
+      await node.harness.load(path);
+      node.harness.unplug();
+      await node.harness.until((report) => report.bundles[0]?.media.length === 0);
+      expect(storedSignatures()).toEqual([]);
+      demandInNamespace();
+      await expect.poll(() => existsSync(lookup()), { timeout: 60_000 }).toBe(true);
+      const client = connectCri(node.double().socketPath);
+      await client.pullImage(NAME).finally(() => client.close());
+      expect(storedSignatures()).toHaveLength(1);
+    }, 90_000);
 
     it('pulls nothing that another key has signed, and says that policy.json refuses it', async () => {
       const stranger = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });

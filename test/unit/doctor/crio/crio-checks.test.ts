@@ -38,6 +38,7 @@ describe("the checks of CRI-O's files", () => {
       persistentMirrorsFile: at('state/registries.conf'),
       reloadMarker: at('run/crio-reload-owed'),
       policyPath: at('etc/containers/policy.json'),
+      policiesDirectory: at('etc/crio/policies'),
       signatureLookupFile: at('etc/containers/registries.d/99-stickpin.yaml'),
     };
     guard = at('guard.conf');

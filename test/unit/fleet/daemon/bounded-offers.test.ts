@@ -85,7 +85,7 @@ it('counts each refusal once while it is shown, and again after it came back', (
   bounds.select('w', all);
   for (let time = 0; time < 5; time += 1) report(all);
   expect(bounds.exclusion('w')).toBeUndefined();
-  bounds.left('w');
+  bounds.hide('w');
   expect(bounds.select('w', all)?.refused).toHaveLength(8);
   expect(bounds.select('w', [])?.refused).toEqual([]);
   expect(bounds.select('w', all)).toBeUndefined();

@@ -40,8 +40,8 @@ function blobs(listed: PeerClient['blobs'] = async () => new Map([[DIGEST, LAYER
       return send(startByte);
     },
   };
-  const own = { sizeOf: async () => undefined, read: () => send(0) };
-  const access = { name: 'worker-1', client: client as PeerClient, turn, own, clock: systemClock };
+  const ownBlobs = { sizeOf: async () => undefined, read: () => send(0) };
+  const access = { name: 'worker-1', client: client as PeerClient, turn, ownBlobs, clock: systemClock };
   return new PeerBundle(access, { ...offered, revision: 'r1' }).blobs;
 }
 

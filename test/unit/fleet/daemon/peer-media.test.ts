@@ -82,7 +82,7 @@ beforeEach(async () => {
     fleet,
     clientOf: () => client as PeerClient,
     isWanted: () => true,
-    own: { sizeOf: async () => undefined, read: () => client.read(DIGEST, 0, never) },
+    ownBlobs: { sizeOf: async () => undefined, read: () => client.read(DIGEST, 0, never) },
     clock,
     random: () => 0.5,
     bounds,

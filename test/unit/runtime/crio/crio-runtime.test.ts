@@ -21,6 +21,7 @@ const PATHS = {
   persistentMirrorsFile: join(base, 'state/registries.conf'),
   reloadMarker: join(base, 'crio-reload-owed'),
   policyPath: join(base, 'policy.json'),
+  policiesDirectory: join(base, 'policies'),
   signatureLookupFile: join(base, 'registries.d/99-stickpin.yaml'),
 };
 
