@@ -64,20 +64,23 @@ async function judgeView(fleet: ExaminedFleet, auth: Auth, signal: AbortSignal):
   const known = ok(`this node is ${self}, and knows ${formatCount(nodes.length - 1, 'other node')}`);
   const api =
     apiTrouble === undefined || auth === 'keys' ? undefined : warning(`the Kubernetes API: ${apiTrouble}`, API_REMEDY);
-  return [nodes.length > 1 ? known : alone(self), api, peerFindings(view)];
+  return [nodes.length > 1 ? known : alone(self, auth), api, peerFindings(view, auth)];
 }
 
 const API_REMEDY =
   "if it names a ClusterRole, run 'kubectl apply -f /usr/share/doc/stickpin/fleet.yaml'; else wait until an API server runs";
 
-function alone(self: string): Finding {
+function alone(self: string, auth: Auth): Finding {
   return warning(
     `this node is ${self}, and no other node is known`,
-    "run 'kubectl apply -f /usr/share/doc/stickpin/fleet.yaml', or name the others in fleet.peers",
+    auth === 'keys'
+      ? 'list the keys of the others in fleet.keys_file, on all nodes'
+      : "run 'kubectl apply -f /usr/share/doc/stickpin/fleet.yaml', or name the others in fleet.peers",
   );
 }
 
-function peerFindings({ peers, nodes }: FleetView): Found {
+function peerFindings({ peers, nodes }: FleetView, auth: Auth): Found {
+  const end = auth === 'keys' ? 'take its line out of fleet.keys_file, on all nodes' : 'delete its Node';
   const troubles = peers.map(({ name, address, trouble }) =>
     trouble === undefined
       ? undefined
@@ -88,17 +91,21 @@ function peerFindings({ peers, nodes }: FleetView): Found {
     .map(({ name }) =>
       warning(
         `${name} has been silent for longer than fleet.absent; activations do not wait for it`,
-        `look at ${name}, and at stickpin there; if the machine is gone for good, delete its Node`,
+        `look at ${name}, and at stickpin there; if the machine is gone for good, ${end}`,
       ),
     );
   return [troubles, silent];
 }
 
 async function judgeIdentity(fleet: ExaminedFleet, auth: Auth, signal: AbortSignal): Promise<Found> {
+  const view = auth === 'keys' ? await fleet.view(signal).catch(() => undefined) : undefined;
+  if (view?.keys?.trouble !== undefined) return fault(view.keys.trouble, 'correct fleet.keys_file, on all nodes');
   try {
     const { node, validUntil, now } = await fleet.identity(signal);
     const restMs = validUntil - now;
-    if (restMs > CERTIFICATE_REST_MS) return ok(`its certificate is that of node ${node}`);
+    if (restMs > CERTIFICATE_REST_MS) {
+      return ok(auth === 'keys' ? `its key is listed as ${node}` : `its certificate is that of node ${node}`);
+    }
     const when = restMs <= 0 ? 'has ended' : `ends in ${formatDuration(restMs)}`;
     const message = `the validity of the kubelet's client certificate (node ${node}) ${when}`;
     const remedy = 'look at the kubelet: it renews its certificate while an API server answers';

@@ -99,10 +99,13 @@ export interface Cluster {
   meet(node: string): void;
   /** Never throws: faults are `trouble()`, with one line in the log at begin and end. */
   run(signal: AbortSignal): Promise<void>;
+  /** A list of keys names all nodes. Undefined where the Kubernetes API does. */
+  readonly isListed?: boolean;
 }
 
 /**
- * - `fleet/identity`: the kubelet's certificate, its key or its authorities can't be used;
+ * - `fleet/identity`: the kubelet's certificate, its key or its authorities, or the list of keys
+ *   can't be used;
  * - `fleet/refused`: the other end did not prove that it is a node of this cluster;
  * - `fleet/unreachable`: the other end does not answer, or not in time;
  * - `fleet/answer`: the answer is malformed;
@@ -175,18 +178,20 @@ interface FleetStatus {
   readonly offered: number;
   readonly peers: readonly Pick<Peer, 'trouble'>[];
   readonly apiTrouble: string | undefined;
+  readonly keysTrouble?: string | undefined;
 }
 
 const NAMED = 4;
 
 /** `STATUS=` of the fleet process: served nodes, rate, reachable nodes. */
 export function fleetStatusLine(status: FleetStatus): string {
-  const { peers, apiTrouble } = status;
+  const { peers, apiTrouble, keysTrouble } = status;
   const answering = peers.filter(({ trouble }) => trouble === undefined).length;
   const reached =
     peers.length === 0 ? 'No other node is known.' : `${answering} of ${formatCount(peers.length, 'peer')} answer.`;
   const api = apiTrouble === undefined ? '' : ` Kubernetes API: ${apiTrouble}`;
-  return `${serving(status)} ${reached}${api}`;
+  const keys = keysTrouble === undefined ? '' : ` Keys: ${keysTrouble}.`;
+  return `${serving(status)} ${reached}${api}${keys}`;
 }
 
 function serving({ served, waiting, endpoint, offered }: FleetStatus): string {

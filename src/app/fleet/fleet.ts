@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TurnRelease } from '../../domain/fleet/awaited-node.ts';
-import type { NodeStatus, ShownRollOut } from '../../domain/fleet/node-status.ts';
+import type { FleetKeys, NodeStatus, ShownRollOut } from '../../domain/fleet/node-status.ts';
 import type { Pause } from '../../domain/fleet/pause.ts';
 import { nodesLoading, searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
@@ -20,7 +20,7 @@ import { announcedEndpoint, type OwnReport, type OwnServes, parseOwnReport } fro
 import { NodePort, serveNodes } from '../../fleet/serve/node-port.ts';
 import { type AnswerOptions, answerNode, OwnOffers } from '../../fleet/serve/own-offers.ts';
 import { Pace, ServedNodes } from '../../fleet/serve/served-nodes.ts';
-import { type Cluster, fleetStatusLine, WarnOnce } from '../../fleet/trouble.ts';
+import { type Cluster, fleetStatusLine, Trouble, WarnOnce } from '../../fleet/trouble.ts';
 import { OffersClient } from '../../fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
 import { type FleetDocument, fleetPaths, NEWS, wireLimits } from '../../fleet/wire/documents.ts';
@@ -29,6 +29,7 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable, together, type Unsubscribe } from '../../platform/subscription.ts';
@@ -75,6 +76,7 @@ export class Fleet {
   private readonly nodes: ServedNodes;
   private readonly daemon: WireConnection;
   private readonly beganMs: number;
+  private readonly namesakes: Trouble;
   private isNeedy = false;
   /** When a command that follows the cluster ends, in monotonic milliseconds. */
   private followedUntilMs = Number.NEGATIVE_INFINITY;
@@ -84,6 +86,7 @@ export class Fleet {
     const { settings, cluster, identity, clock, log } = options;
     const ownStatus = () => this.ownStatus();
     this.beganMs = clock.monotonic();
+    this.namesakes = new Trouble(log);
     const { fleet } = settings;
     const paths = fleetPaths(settings.paths);
     const warnings = new WarnOnce(log, clock);
@@ -223,13 +226,22 @@ export class Fleet {
     unsubscribe();
   }
 
+  private keys(): FleetKeys | undefined {
+    const { settings, cluster, identity } = this.options;
+    if (settings.fleet.auth !== 'keys') return undefined;
+    return defined({
+      isRead: cluster.isListed === true,
+      trouble: identity?.fault() ?? this.peers.namesakes(),
+    });
+  }
+
   private view(): FleetDocument {
     const { peers, written, silence } = this;
     const { settings, cluster, lock, pauses, clock } = this.options;
     const ownStatus = () => this.ownStatus();
     const rollOuts = this.options.rollOuts?.() ?? [];
     const search = () => searchOf(clock.monotonic() - this.beganMs, settings.fleet.absent);
-    return fleetDocument({
+    const document = fleetDocument({
       peers,
       written,
       silence,
@@ -241,11 +253,12 @@ export class Fleet {
       exclude: settings.fleet.exclude,
       rollOuts,
     });
+    return defined({ ...document, keys: this.keys() });
   }
 
   private document(): WatchedDocument {
     const { peers } = this;
-    const { cluster, onOwnStatus, lock } = this.options;
+    const { cluster, onOwnStatus, lock, identity } = this.options;
     return {
       current: async () => this.view(),
       onChange: (listener) =>
@@ -253,7 +266,8 @@ export class Fleet {
           peers.onChange(listener),
           cluster.onChange(listener),
           onOwnStatus(listener),
-          lock?.onChange(listener) ?? (() => undefined),
+          lock?.onChange(listener),
+          identity?.onChange(listener),
         ]),
     };
   }
@@ -265,6 +279,9 @@ export class Fleet {
     while (!signal.aborted) {
       this.needNodes();
       this.countSilence();
+      const namesakes = peers.namesakes();
+      if (namesakes === undefined) this.namesakes.end('Each host has a name and a key of its own');
+      else this.namesakes.begin(namesakes);
       notifier.status(
         fleetStatusLine({
           served: nodes.served(),
@@ -273,6 +290,7 @@ export class Fleet {
           offered: own.bundles().length,
           peers: peers.list(),
           apiTrouble: settings.fleet.auth === 'keys' ? undefined : cluster.trouble(),
+          keysTrouble: this.keys()?.trouble,
         }),
       );
       await clock.sleep(TICK_MS, signal).catch(() => undefined);

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { FleetLock, giveLockBack, type LockSettings, lockClientId } from '../../fleet/fleet-lock.ts';
-import { byKubelet, IdentityKeeper } from '../../fleet/identity/identity.ts';
+import { byKubelet, type Identity, IdentityKeeper, NODE_NAME } from '../../fleet/identity/identity.ts';
 import { byKeys } from '../../fleet/identity/node-keys.ts';
 import { KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
@@ -17,6 +17,7 @@ import { nodeFacts } from '../../host/node-facts.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { lockFolders } from '../../store/files/folder-lock.ts';
@@ -88,7 +89,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
   await ownStatus.start();
   const identity = await identityOf(settings, log, stop, () => changed.abort());
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
-  const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
+  const name = (await nameByKeys(settings, identity?.current(), stop)) ?? (await nodeNameOf(settings, stop));
   const kubernetes = settings.fleet.auth === 'keys' ? undefined : new KubernetesCluster({ ...common, hostname: name });
   const cluster = kubernetes ?? listedNodes(name, identity?.current()?.keys);
   const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : ownStatus.report()));
@@ -169,6 +170,22 @@ async function endLock(update: LockSettings, next: Settings | undefined, log: Lo
   }
 }
 
+/** While the list of keys can't be used: the name that it gave this node before. */
+async function nameByKeys(
+  { fleet, paths }: Settings,
+  identity: Identity | undefined,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (fleet.auth !== 'keys') return identity?.node;
+  const path = join(fleetPaths(paths).stateDir, 'name');
+  if (identity === undefined) {
+    const name = (await readIfPresent(path).catch(() => undefined))?.trim() ?? '';
+    return NODE_NAME.test(name) ? name : undefined;
+  }
+  await replaceFile({ path, mode: 0o600 }, `${identity.node}\n`, signal).catch(() => undefined);
+  return identity.node;
+}
+
 /** The kubelet's certificate has it, also while no API server runs. Default: the host's name. */
 async function nodeNameOf({ fleet }: Settings, signal: AbortSignal): Promise<string> {
   const credentials = await readCredentials(fleet.kubeconfig, signal).catch(() => undefined);
@@ -196,9 +213,13 @@ async function identityOf(
   return keeper;
 }
 
-/** The nodes that `fleet.keys_file` names: no Kubernetes API is read. */
-function listedNodes(self: string, keys: ReadonlyMap<string, string> = new Map()): Cluster {
-  const names = [...new Set([self, ...keys.values()])].sort();
+/**
+ * The nodes that `fleet.keys_file` names: no Kubernetes API is read.
+ *
+ * @param keys undefined while the list can't be used: stored nodes are waited for then
+ */
+function listedNodes(self: string, keys: ReadonlyMap<string, string> | undefined): Cluster {
+  const names = [...new Set([self, ...(keys?.values() ?? [])])].sort();
   const nodes = names.map((name) => ({ name, serves: [] }));
   return {
     self: () => self,
@@ -212,6 +233,8 @@ function listedNodes(self: string, keys: ReadonlyMap<string, string> = new Map()
     need: () => undefined,
     meet: () => undefined,
     run: async () => undefined,
+    // Two keys with the name of this node alone may be two hosts.
+    isListed: keys !== undefined && (names.length > 1 || keys.size === 1),
   };
 }
 

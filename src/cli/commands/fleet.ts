@@ -66,7 +66,10 @@ export function registerFleetRemove(fleet: Command, context: CommandContext): vo
   fleet
     .command('remove')
     .description('do not wait for a node, and take nothing from it and give it nothing, on this node')
-    .argument('<node>', "the name of a Node, or sha256:… of its certificate, from 'stickpin fleet status --json'")
+    .argument(
+      '<node>',
+      "the name of a node, or sha256:… of its certificate or key, from 'stickpin fleet status --json'",
+    )
     .option('--json', 'print as JSON')
     .action(async (node: string, options: JsonFlag) => {
       const { watchFleet } = await context.adapters();

@@ -170,6 +170,12 @@ export const NODE_DOCUMENTS = {
     pauses: v.exactOptional(v.pipe(v.array(keptPause), v.description('All that this node knows, also lifted ones.'))),
     removed: v.exactOptional(v.pipe(v.array(text), v.description('Setting `fleet.exclude` of this node.'))),
     apiTrouble: v.exactOptional(text),
+    keys: v.exactOptional(
+      v.pipe(
+        v.object({ isRead: v.boolean(), trouble: v.exactOptional(text) }),
+        v.description('Setting `fleet.auth = "keys"`: whether `fleet.keys_file` is in use, and what is wrong with it.'),
+      ),
+    ),
     isOld: v.exactOptional(v.literal(true)),
     isRemoved: v.exactOptional(v.literal(true)),
     readLabels: v.exactOptional(v.array(text)),

@@ -15,7 +15,7 @@ import {
 } from '../fleet/pause.ts';
 import { progressOf, type RollOutProgress } from '../fleet/progress.ts';
 import { isFirstInstall, type Turn, turnOf } from '../fleet/roll-out.ts';
-import { NEW_SEARCH_MS } from '../fleet/turn.ts';
+import { areListed, NEW_SEARCH_MS } from '../fleet/turn.ts';
 import {
   BY_NAME,
   labelKeys,
@@ -76,7 +76,7 @@ function rollOutTurn(context: TurnContext, view: FleetView, order: RollOutOrder)
 function unreadFacts({ bundle, bundles }: TurnContext, view: FleetView, order: RollOutOrder) {
   if (isKnown(view, order)) return undefined;
   if (view.apiTrouble !== undefined && isFirstInstall(turnRelease(bundle, bundles), view)) return undefined;
-  return reading(view.apiTrouble);
+  return view.keys === undefined ? reading(view.apiTrouble) : held('fleet/labels', {}, 'event');
 }
 
 function isKnown({ apiTrouble, readLabels, nodes }: FleetView, order: RollOutOrder): boolean {
@@ -111,7 +111,7 @@ function heldBy(turn: Turn, now: number, view: FleetView) {
     case 'settle':
     case 'soak': {
       const { node, forMs, leftMs } = turn;
-      const data = { ...about(node), forMs };
+      const data = defined({ ...about(node), forMs, isByKeys: view.keys !== undefined || undefined });
       const more = leftMs === undefined ? {} : { checkAgainAt: now + leftMs };
       if (turn.kind === 'soak') return held('fleet/soak', data, 'event', more);
       return held('fleet/settle', data, 'event', more);
@@ -311,10 +311,10 @@ export function turnRelease(
  * waits only until the API had time to answer, since no running release needs an order yet.
  */
 function waitForOthers(
-  { self, nodes, apiTrouble, search = 'new' }: FleetView,
+  { self, nodes, apiTrouble, keys, search = 'new' }: FleetView,
   { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
 ) {
-  if (apiTrouble === undefined || nodes.some(({ name }) => name !== self)) return undefined;
+  if (apiTrouble === undefined || areListed(keys) || nodes.some(({ name }) => name !== self)) return undefined;
   const isFirst = !bundles.some(
     (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
   );
@@ -323,7 +323,8 @@ function waitForOthers(
   if (isFirst ? search !== 'new' : search === 'long' && now >= overAt) return undefined;
   const waitMs = isFirst ? Math.min(NEW_SEARCH_MS, absentMs) : absentMs;
   const checkAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? overAt : undefined;
-  return held('fleet/nobody-known', { waitMs, isFirst }, 'event', defined({ checkAgainAt }));
+  const isByKeys = keys !== undefined || undefined;
+  return held('fleet/nobody-known', defined({ waitMs, isFirst, isByKeys }), 'event', defined({ checkAgainAt }));
 }
 
 /** `more` counts the other awaited nodes. `absent` and `out` are names, separated by commas. */

@@ -202,6 +202,8 @@ export interface FleetView {
   readonly peers: readonly Peer[];
   /** Why the Kubernetes API is not read now; absent while it is. */
   readonly apiTrouble?: string;
+  /** With `fleet.auth = "keys"`: a list takes the place of the Kubernetes API. */
+  readonly keys?: FleetKeys;
   /** Other nodes may have changed: they are read anew once this node needs something. */
   readonly isOld?: true;
   /** Kubernetes has no Node of this name any more: other nodes do not listen to this one. */
@@ -218,6 +220,14 @@ export interface FleetView {
   readonly pauses?: readonly Pause[];
   /** Releases that this node waits for or runs, while other nodes are not done. */
   readonly rollOuts?: readonly ShownRollOut[];
+}
+
+/** What is known of the list in `fleet.keys_file`. */
+export interface FleetKeys {
+  /** A list is in use that names all nodes. Otherwise nodes may be missing. */
+  readonly isRead: boolean;
+  /** What a person corrects; absent where nothing is wrong. */
+  readonly trouble?: string;
 }
 
 /** What the daemon of this node reported. */

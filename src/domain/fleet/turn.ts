@@ -14,7 +14,7 @@ import {
   isReady,
   type TurnRelease,
 } from './awaited-node.ts';
-import type { FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
+import type { FleetKeys, FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
 
 export interface LoadingNodes {
   readonly loading: number;
@@ -228,9 +228,18 @@ export function laggingNodes(
   });
 }
 
-/** Whether unknown nodes may exist: no other node is known, and the API does not answer. */
-export function mayHaveOthers({ self, nodes, apiTrouble }: FleetView): boolean {
-  return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
+/**
+ * Whether unknown nodes may exist: no other node is known, the API does not answer, and no list of
+ * keys names all nodes.
+ */
+export function mayHaveOthers({ self, nodes, apiTrouble, keys }: FleetView): boolean {
+  if (nodes.length === 0) return true;
+  return apiTrouble !== undefined && !areListed(keys) && nodes.every(({ name }) => name === self);
+}
+
+/** Whether a list of keys without a fault names all nodes. */
+export function areListed(keys: FleetKeys | undefined): boolean {
+  return keys?.isRead === true && keys.trouble === undefined;
 }
 
 /** @param hasGoneOn the node has a later release of the stream in force */

@@ -68,5 +68,6 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'F-36': "It is not activated: it waits until worker-1 has run it and has been Ready for 2 min.",
   'F-37': "It is not activated: it waits, since worker-1 is not Ready. No more than 1 node may be unavailable at once. If worker-1 is gone or lies: 'stickpin fleet remove worker-1'.",
   'F-38': "It is not activated: no node that takes part has the label spare, which chooses its canaries.",
+  'F-41': "It is not activated: its order needs labels of nodes, and nodes with fleet.auth = \"keys\" have none.",
   'H-01': "It is not activated: hook before-activate (before.service) waits for the attached files of the release.",
 };

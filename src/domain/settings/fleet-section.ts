@@ -43,7 +43,7 @@ export const fleetSection = {
       type: absolutePath,
       default: '/etc/stickpin/fleet.keys',
       about:
-        'The keys of all nodes with `fleet.auth = "keys"`, the same file on all of them: one `sha256:… name` a line, as `stickpin fleet key` prints it on each. Changes are used within 10 s. See [fleet.md](fleet.md#without-kubernetes).',
+        'The keys of all nodes with `fleet.auth = "keys"`, the same file on all of them: one `sha256:… name` a line, as `stickpin fleet key` prints it on each. A change is used once it has stayed the same for 10 s. See [fleet.md](fleet.md#without-kubernetes).',
     },
     kubeconfig: {
       type: absolutePathOrAuto,

@@ -13,7 +13,7 @@ import {
 import { bundleName, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { isVersion } from '../../domain/model/version.ts';
 import { pauseEvents } from '../../domain/report/events/pause-events.ts';
-import { liftedByText, pausedTitle, saidByText } from '../../domain/report/texts/pause-texts.ts';
+import { liftedByText, orControlPlane, pausedTitle, saidByText } from '../../domain/report/texts/pause-texts.ts';
 import { timeText } from '../../domain/report/texts/short-texts.ts';
 import { defined } from '../../platform/defined.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
@@ -59,7 +59,7 @@ export function pauseRollOut(context: CommandContext, { release, why, seconds }:
   const pause = newPause(defined(details));
   write(context, [pause, ...pauses.filter((one) => !isOwn(one) || one.id !== pause.id)]);
   const until = timeText(endOf(pause));
-  return `The roll-out of ${pausedTitle(pause)} (${matched}) is paused until ${until}: ${reason}. What has begun ends. 'stickpin fleet resume ${pause.id}' on this node or one of the control plane ends the pause.`;
+  return `The roll-out of ${pausedTitle(pause)} (${matched}) is paused until ${until}: ${reason}. What has begun ends. 'stickpin fleet resume ${pause.id}' on this node${orControlPlane(view)} ends the pause.`;
 }
 
 /** @param id or {@link ALL} */
@@ -82,7 +82,11 @@ export function resumeRollOut(context: CommandContext, id: string): string {
   const labels = view.nodes.find(({ name }) => name === view.self)?.facts?.labels;
   const mine = inForce.filter((one) => mayLift(one, view.self, labels));
   const others = inForce.filter((one) => !mine.includes(one)).map((one) => `${one.id} (${saidByText(one)})`);
-  const refused = `A lift of ${others.join(', ')} counts only on that node or on one of the control plane, which this one is not as far as the Kubernetes API has shown; 'stickpin activate' overrides a pause on one node, and 'stickpin fleet remove' a node`;
+  const elsewhere =
+    view.keys === undefined
+      ? ' or on one of the control plane, which this one is not as far as the Kubernetes API has shown'
+      : '';
+  const refused = `A lift of ${others.join(', ')} counts only on that node${elsewhere}; 'stickpin activate' overrides a pause on one node, and 'stickpin fleet remove' a node`;
   if (mine.length === 0) throw refuse('engine/no-pause', refused);
   const lifted = { node: view.self, by: personOf(context) };
   write(
@@ -149,9 +153,10 @@ function fleetView({ ports: { policy, fleet } }: CommandContext): FleetView {
     throw refuse('engine/no-fleet', "stickpin-fleet.service does not answer: see 'systemctl status stickpin-fleet'");
   }
   if (view.isRemoved !== true) return view;
+  const why = view.keys === undefined ? `Kubernetes has no Node ${view.self}, or ` : '';
   throw refuse(
     'engine/no-fleet',
-    `this node was removed from the cluster, so others do not listen to it: Kubernetes has no Node ${view.self}, or fleet.exclude names it. Run this on another node`,
+    `this node was removed from the cluster, so others do not listen to it: ${why}fleet.exclude names it. Run this on another node`,
   );
 }
 

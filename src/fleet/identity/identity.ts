@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log, LogFields } from '../../platform/log.ts';
+import { Observable } from '../../platform/subscription.ts';
 import { fleetError } from '../trouble.ts';
 import { findIdentity, type IdentitySettings, type IdentityText } from './kubelet-files.ts';
 
@@ -14,6 +15,8 @@ export interface Identity {
   readonly authorities: readonly X509Certificate[];
   /** With `fleet.auth = "keys"`: names of nodes by fingerprint. Then no authority counts. */
   readonly keys?: ReadonlyMap<string, string>;
+  /** This node's key in `keys`. */
+  readonly fingerprint?: string;
   /** Names of nodes and `sha256:…` of certificates that are refused. */
   readonly exclude: readonly string[];
   /** TLS 1.3 only, without tickets. */
@@ -45,6 +48,8 @@ export interface IdentityWay {
   readonly kept: string;
   /** Those that are known before they are read. */
   readonly files?: readonly string[];
+  /** People copy them: a change counts once it has stayed the same between two looks. */
+  readonly areCopied?: true;
   /** @throws AppError `fleet/identity`: which file is missing or can't be used */
   read(signal: AbortSignal): Promise<ReadIdentity | RefusedIdentity>;
 }
@@ -77,21 +82,30 @@ const REFRESH_MS = 10_000;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Who this node is, by files that may change. */
-export class IdentityKeeper {
+/** Who this node is, by files that may change. Notifies of {@link IdentityKeeper.fault}. */
+export class IdentityKeeper extends Observable {
   private identity: Identity | undefined;
   private files: readonly string[];
   private seen: string | undefined;
+  /** At the last look. */
+  private looked: string | undefined;
   /** Was logged last. */
   private trouble: string | undefined;
 
   constructor(private readonly options: IdentityKeeperOptions) {
+    super();
     this.files = options.way.files ?? [];
   }
 
   /** Undefined until the files can be used. */
   current(): Identity | undefined {
     return this.identity;
+  }
+
+  /** Why the files can't be used, and what follows; undefined while they can. */
+  fault(): string | undefined {
+    const next = this.identity === undefined ? 'no other node is reached before that is mended' : this.options.way.kept;
+    return this.trouble && `${this.trouble}; ${next}`;
   }
 
   /** Refreshes every 10 s until `signal` aborts. */
@@ -112,7 +126,9 @@ export class IdentityKeeper {
     const { way, log } = this.options;
     // Read before the files: a change in between is noticed the next time.
     const seen = await stateOf(this.files);
-    if (this.identity !== undefined && seen === this.seen) return;
+    const isCopying = way.areCopied === true && seen !== this.looked;
+    this.looked = seen;
+    if (this.identity !== undefined && (seen === this.seen || isCopying)) return;
     try {
       const read = await way.read(signal);
       this.seen = isDeepStrictEqual(read.files, this.files) ? seen : await stateOf(read.files);
@@ -121,7 +137,10 @@ export class IdentityKeeper {
         this.identity = undefined;
         throw read.refusal;
       }
-      this.trouble = undefined;
+      if (this.trouble !== undefined) {
+        this.trouble = undefined;
+        this.notify();
+      }
       if (isSame(this.identity, read.identity)) return;
       this.identity = read.identity;
       log.info(read.fields, read.used);
@@ -134,9 +153,8 @@ export class IdentityKeeper {
     const trouble = reasonOf(error);
     if (trouble === this.trouble) return;
     this.trouble = trouble;
-    const { what, kept } = this.options.way;
-    const next = this.identity === undefined ? 'no other node is reached before that is mended' : kept;
-    this.options.log.warn({ err: error }, `${what} can't be used: ${trouble}; ${next}`);
+    this.options.log.warn({ err: error }, `${this.options.way.what} can't be used: ${this.fault()}`);
+    this.notify();
   }
 }
 

@@ -9,10 +9,11 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../domain/settings/settings.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { fleetError } from '../trouble.ts';
 import { type Identity, type IdentityWay, NODE_NAME, optionsOf, type PeerVerdict, refused } from './identity.ts';
 import { readSmallFile } from './kubelet-files.ts';
@@ -34,6 +35,7 @@ export function byKeys(settings: KeySettings, stateDir: string, log: Log): Ident
     what: 'The key of this node, or the list of keys,',
     kept: 'the keys from before stay in use',
     files: [path, settings.keys_file],
+    areCopied: true,
     read: async (signal) => {
       const files = [path, settings.keys_file];
       const list = await readKeys(settings.keys_file).catch((error: unknown) => error);
@@ -56,7 +58,7 @@ async function ownKey(path: string, log: Log, signal: AbortSignal): Promise<KeyO
   if (kept.kind === 'key') return kept.key;
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   await replaceFile({ path, mode: 0o600 }, privateKey.export({ type: 'pkcs8', format: 'pem' }), signal);
-  const line = keyLine(privateKey, nodeNameOfHost());
+  const line = keyLine(privateKey, nameOfHost());
   const next = `Its line for fleet.keys_file, on all nodes, is '${line}'`;
   if (kept.kind === 'absent') log.info({}, `This node has a new key. ${next}`);
   else log.warn({}, `${path} was damaged (${kept.why}), so this node has a new key. ${next}, instead of that before`);
@@ -97,7 +99,7 @@ export async function readKeysIdentity(settings: KeySettings, stateDir: string):
 export async function ownKeyLine({ keys_file }: KeySettings, stateDir: string): Promise<string> {
   const key = await keyIn(stateDir);
   const keys = await readKeys(keys_file).catch(() => undefined);
-  return keyLine(key, keys?.get(fingerprintOf(key)) ?? nodeNameOfHost());
+  return keyLine(key, keys?.get(fingerprintOf(key)) ?? nameOfHost());
 }
 
 async function keyIn(stateDir: string): Promise<KeyObject> {
@@ -115,29 +117,37 @@ async function keyIn(stateDir: string): Promise<KeyObject> {
 /** @param list the names of nodes by fingerprint, or why the list can't be read */
 function identityOfKey({ keys_file, exclude }: KeySettings, key: KeyObject, list: unknown): Identity {
   if (!(list instanceof Map)) {
-    throw fleetError('fleet/identity', `${reasonOf(list)}; ${toAdd(key)}`, { cause: list });
+    const isAbsent = list instanceof Error && systemCodeOf(list.cause) === 'ENOENT';
+    const next = isAbsent ? `; ${toAdd(key)}` : '';
+    throw fleetError('fleet/identity', `${reasonOf(list)}${next}`, { cause: list });
   }
   const keys: ReadonlyMap<string, string> = list;
   const node = keys.get(fingerprintOf(key));
   if (node === undefined) {
-    const [old] = [...keys].find(([, name]) => name === nodeNameOfHost()) ?? [];
+    const [old] = [...keys].find(([, name]) => name === nameOfHost()) ?? [];
     const instead = old === undefined ? '' : `, instead of that with ${old}, which is another key`;
     throw fleetError('fleet/identity', `${keys_file} does not list this node: ${toAdd(key)}${instead}`);
   }
   const pair = { cert: certificateOf(key), key: String(key.export({ type: 'pkcs8', format: 'pem' })) };
-  return { node, authorities: [], keys, exclude, ...optionsOf(pair) };
+  return { node, authorities: [], keys, fingerprint: fingerprintOf(key), exclude, ...optionsOf(pair) };
 }
 
 function toAdd(key: KeyObject): string {
-  return `it needs the line '${keyLine(key, nodeNameOfHost())}', on all nodes`;
+  return `it needs the line '${keyLine(key, nameOfHost())}', on all nodes`;
 }
 
 function keyLine(key: KeyObject, node: string): string {
   return `${fingerprintOf(key)} ${node}`;
 }
 
-function nodeNameOfHost(): string {
-  return hostname().trim().toLowerCase();
+/** In a form that the list takes: Linux also takes host names as `Host_1`. */
+export function nameOfHost(host = hostname()): string {
+  return (
+    host
+      .toLowerCase()
+      .replace(/[^a-z0-9]*[^-a-z0-9.][^a-z0-9]*/g, '-')
+      .replace(/^[-.]+|[-.]+$/g, '') || 'node'
+  );
 }
 
 /** `sha256:…` of the public key, as SubjectPublicKeyInfo (RFC 5280, section 4.1). */
@@ -158,16 +168,22 @@ async function readKeys(path: string): Promise<ReadonlyMap<string, string>> {
  */
 export function parseKeys(text: string, path: string): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
-  // The name in its last line may be cut off.
-  if (text !== '' && !text.endsWith('\n')) {
-    throw fleetError('fleet/identity', `${path} does not end with a line break: write it again, whole`);
+  if (text.includes('\0')) {
+    throw fleetError('fleet/identity', `${path} is no UTF-8 text, as a file of PowerShell: write it again as UTF-8`);
+  }
+  // The name in its last line may be cut off, and a copy begins with an empty file.
+  if (!text.endsWith('\n')) {
+    throw fleetError('fleet/identity', `${path} is empty or does not end with a line break: write it again, whole`);
   }
   for (const [at, line] of text.split('\n').entries()) {
     if (/^\s*(?:#|$)/.test(line)) continue;
     const wrong = (what: string) => fleetError('fleet/identity', `line ${at + 1} of ${path} ${what}`);
     const [, key = '', name = ''] = /^\s*(sha256:[0-9a-f]{64})[ \t]+(\S+)\s*$/.exec(line) ?? [];
-    if (!NODE_NAME.test(name)) {
+    if (key === '') {
       throw wrong("must be sha256:<64 lower-case hex digits> and the name of a node, as from 'stickpin fleet key'");
+    }
+    if (!NODE_NAME.test(name)) {
+      throw wrong(`has the name ${clip(name, 64)}: a node has lower-case letters, digits, hyphens and full stops only`);
     }
     if (keys.has(key) && keys.get(key) !== name) throw wrong(`gives ${name} the key of ${keys.get(key)}`);
     if (keys.size >= MOST_KEYS) throw wrong(`is one too many: at most ${MOST_KEYS} keys can be listed`);

@@ -1,5 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
+import {
+  type Endpoint,
+  FLEET_PORT,
+  formatEndpoint,
+  isUnspecified,
+  parseEndpoint,
+} from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
@@ -16,8 +23,8 @@ import { queryMs, ROUNDS_TILL_ABSENT } from './silence.ts';
 import { isComplete, type PeerStore, RememberedPeers, type StoredPeer } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
-  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate' | 'absent' | 'exclude'>;
-  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange' | 'meet'>;
+  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate' | 'absent' | 'exclude' | 'listen'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange' | 'meet' | 'isListed'>;
   readonly store: Pick<PeerStore, 'load' | 'save'>;
   readonly warnings: WarnOnce;
   readonly ownStatus: () => NodeStatus | undefined;
@@ -116,6 +123,37 @@ export class Peers extends Observable {
     return [...new Set([...queried, ...others])];
   }
 
+  /**
+   * Two hosts that one name of `fleet.keys_file` stands for, or a host with the key of this node:
+   * neither sees the other.
+   */
+  namesakes(): string | undefined {
+    const { node: self, keys, fingerprint } = this.options.identity?.() ?? {};
+    if (keys === undefined) return undefined;
+    const seen = new Map([[self, { where: 'this node', certificate: fingerprint }]]);
+    for (const { node, certificate, trouble, target } of this.byAddress.values()) {
+      if (node === undefined || trouble !== undefined) continue;
+      const where = formatEndpoint(target.endpoint);
+      const other = seen.get(node) ?? { where, certificate };
+      seen.set(node, other);
+      if (other.certificate !== certificate) {
+        return `${other.where} and ${where} are both ${node}: give each host a name of its own in fleet.keys_file`;
+      }
+      if (node === self && !this.isOwn(target.endpoint)) {
+        return `${where} has the key of this node: delete key.pem of stickpin-fleet on one of both, restart its unit, and list its new key`;
+      }
+    }
+    return undefined;
+  }
+
+  /** With keys `fleet.listen` names the only address of this node, or all. */
+  private isOwn(endpoint: Endpoint): boolean {
+    const own = parseEndpoint(this.options.settings.listen, FLEET_PORT);
+    // A URL has one form of each IPv6 address.
+    const [one, other] = [own ?? endpoint, endpoint].map((at) => new URL(`http://${formatEndpoint(at)}`).host);
+    return one === other || isUnspecified(own?.host ?? '');
+  }
+
   private isIn(name: string): boolean {
     return !this.options.settings.exclude.includes(name);
   }
@@ -209,7 +247,8 @@ export class Peers extends Observable {
   private hintOf({ hasAnswered }: KnownPeer, error: unknown): string {
     const isClosed = error instanceof AppError && systemCodeOf(error.cause) === 'ECONNRESET';
     if (!isClosed || hasAnswered || this.options.identity === undefined) return '';
-    return '; it may refuse the certificate of this node, and its journal says why';
+    const proof = this.options.identity()?.keys === undefined ? 'certificate' : 'key';
+    return `; it may refuse the ${proof} of this node, and its journal says why`;
   }
 
   /** One of each name: a node may answer at several addresses. */

@@ -84,7 +84,7 @@ export function isComplete(cluster: Pick<Cluster, 'nodes' | 'trouble'>): boolean
 /** Between two writes, unless a node is new: one may change its address all the time. */
 const WRITE_MS = 60_000;
 
-/** Nodes that this node still waits for after a restart without an API server. */
+/** Nodes that this node still waits for after a restart without an API server or a list of keys. */
 export class RememberedPeers {
   private readonly inTurn = oneAtATime();
   private stored: readonly StoredPeer[] = [];
@@ -96,7 +96,7 @@ export class RememberedPeers {
 
   constructor(
     private readonly store: Pick<PeerStore, 'load' | 'save'>,
-    private readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>,
+    private readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'isListed'>,
     private readonly clock: Pick<Clock, 'monotonic'>,
   ) {}
 
@@ -110,13 +110,13 @@ export class RememberedPeers {
   }
 
   /**
-   * Stores the nodes of the Kubernetes API, once it shows all.
+   * Stores the nodes of the Kubernetes API, once it shows all, or those of the list of keys.
    *
    * @param nodes those of the cluster, without addresses that are not used
    */
   async followCluster(nodes: readonly ClusterNode[], signal: AbortSignal): Promise<void> {
     const { cluster, stored } = this;
-    if (!isComplete(cluster)) return this.write(signal);
+    if (!isComplete(cluster) && cluster.isListed !== true) return this.write(signal);
     const before = new Map(stored.map((one) => [one.name, one.address]));
     const others = nodes.filter(({ name }) => name !== cluster.self());
     const next = others.map(({ name, endpoint }): StoredPeer => {

@@ -92,6 +92,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   ),
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
+  keys: v.optional(v.object({ isRead: v.boolean(), trouble: v.optional(v.string()) })),
   isOld: v.optional(v.literal(true)),
   isRemoved: v.optional(v.literal(true)),
   search: v.optional(v.picklist(SEARCHES)),

@@ -230,15 +230,45 @@ it('names a node by the list of the node that it talks to, whatever it says itse
 
 it('keeps the list that was good while a new one is wrong, or others may write it', async () => {
   const { one, lines } = await pair();
-  list(...lines);
+  const all = [...lines, `sha256:${'0'.repeat(64)} host-3`];
+  list(...all);
   await eventually(() => answers(one, 'host-2'), 60_000);
-  list(...lines, `${lines[0].split(' ', 1)[0]} host-2`);
+  list(...all, `${lines[0].split(' ', 1)[0]} host-2`);
   await eventually(() => expect(one.log.join('')).toContain('gives host-2 the key of host-1'), 30_000);
-  list(...lines);
+  list(...all);
   chmodSync(listAt(), 0o666);
   await eventually(() => expect(one.log.join('')).toContain('others than root may write it'), 30_000);
   await answers(one, 'host-2');
-}, 150_000);
+  const { keys } = (await one.view()) ?? {};
+  expect(keys).toEqual({
+    isRead: true,
+    trouble: expect.stringMatching(/others than root may write it: run 'chown .*; the keys from before stay in use$/),
+  });
+  // A start in this state reaches nobody, and still knows whom to wait for.
+  await one.kill();
+  one.start();
+  await eventually(async () => expect((await one.view())?.keys?.isRead).toBe(false), 30_000);
+  const view = await one.view();
+  expect(view?.self).toBe('host-1');
+  expect(view?.nodes.map(({ name }) => name)).toEqual(['host-1', 'host-2', 'host-3']);
+  expect(view?.keys?.trouble).toMatch(/no other node is reached before that is mended$/);
+  chmodSync(listAt(), 0o644);
+  await eventually(async () => expect((await one.view())?.keys).toEqual({ isRead: true }), 60_000);
+  await eventually(() => answers(one, 'host-2'), 60_000);
+}, 240_000);
+
+it('names two hosts that the list gives one name, until each has its own', async () => {
+  const { one, two, lines } = await pair();
+  list(lines[0], lines[1].replace('host-2', 'host-1'));
+  const text = `this node and 127.0.0.1:${two.port} are both host-1`;
+  await eventually(async () => expect((await one.view())?.keys?.trouble).toContain(text), 60_000);
+  await eventually(() => expect(one.log.join('')).toContain(text), 30_000);
+  expect((await one.view())?.keys?.isRead).toBe(false);
+  await eventually(async () => expect((await two.view())?.keys?.trouble).toContain(`:${one.port} are both`), 60_000);
+  list(...lines);
+  await eventually(() => answers(one, 'host-2'), 60_000);
+  expect((await one.view())?.keys).toEqual({ isRead: true });
+}, 240_000);
 
 it('replaces a damaged key, says so, and is no node before the list has the new one', async () => {
   const { one, two, lines } = await pair();
@@ -281,4 +311,9 @@ it('one stick in one node: the other gets the bundle, verifies it and loads it',
     bundle.contents.images.map(({ reference }) => reference).sort(),
   );
   expect(second.statuses.join('\n')).toContain('host-1');
+  list(...lines, 'nonsense');
+  await second.until(({ advice }) => advice.code === 'F-40', 60_000);
+  expect(second.statuses.at(-1)).toMatch(/^CALL SUPPORT \(F-40\): Line 5 of .*fleet\.keys must be sha256:/);
+  list(...lines);
+  await second.until(({ advice }) => advice.code !== 'F-40', 60_000);
 }, 240_000);

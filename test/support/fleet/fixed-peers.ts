@@ -9,7 +9,7 @@ export function fixedPeers(options: Partial<Options> & Pick<Options, 'cluster' |
   return new Peers({
     identity: undefined,
     onHeard: () => undefined,
-    settings: { peers: [], activate: 'each', absent: 3_600_000, exclude: [] },
+    settings: { peers: [], listen: 'auto', activate: 'each', absent: 3_600_000, exclude: [] },
     store: { load: async () => [], save: async () => undefined },
     warnings: new WarnOnce(silentLog, options.clock),
     ownStatus: () => undefined,

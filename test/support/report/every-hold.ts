@@ -69,12 +69,14 @@ const HOLDS: Readonly<
   'fleet/nobody-known': [
     { data: { waitMs: 3_600_000, isFirst: false }, releasedBy: 'event' },
     { data: { waitMs: 3_600_000, isFirst: true }, releasedBy: 'event' },
+    { data: { waitMs: 3_600_000, isFirst: true, isByKeys: true }, releasedBy: 'event' },
   ],
   'engine/tag-of-other-stream': [
     { data: { tag: 'quay.io/x:1', stream: 'ocp', other: 'tools', holder: 'tools@1.0.0' } },
     { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
   ],
   'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
+  'fleet/labels': [{ data: {}, releasedBy: 'event' }],
   'fleet/reading': [
     { data: { why: undefined }, releasedBy: 'event' },
     { data: { why: WORDS }, releasedBy: 'event' },
@@ -126,6 +128,7 @@ const HOLDS: Readonly<
   ],
   'fleet/settle': [
     { data: { node: 'worker-1', more: 0, phase: 'active', forMs: 120_000 }, releasedBy: 'event' },
+    { data: { node: 'host-1', more: 0, phase: 'active', forMs: 120_000, isByKeys: true }, releasedBy: 'event' },
     { data: { node: LONG, more: 0, forMs: 120_000, absent: LONG, out: LONG }, releasedBy: 'event' },
   ],
   'fleet/unavailable': [

@@ -62,6 +62,7 @@ type FaultPlace =
   | 'runtime'
   | 'obstacle'
   | 'settings'
+  | 'keys'
   | 'wrong-settings'
   | 'alarm'
   | 'state'
@@ -155,6 +156,10 @@ function snapshotOf(subject: Subject): Snapshot {
       );
     case 'settings':
       return activated({ facts: { ...FACTS, settingsFault: subject.reason.message } });
+    case 'keys': {
+      const keys = { isRead: true, trouble: subject.reason.message };
+      return activated({ fleet: { self: 'host-1', nodes: [], peers: [], keys } });
+    }
     case 'wrong-settings':
       return bare({ facts: { ...FACTS, settingsFault: subject.reason.message, keepsOnly: true } });
     case 'alarm':
@@ -301,6 +306,7 @@ const PLACES: Readonly<Record<Exclude<FaultPlace, 'obstacle'>, readonly string[]
   activation: ['engine/tags', 'engine/tag-mismatch', 'engine/activation'],
   runtime: Object.keys(RUNTIMES_AWAY),
   settings: ['config/refused'],
+  keys: ['fleet/keys'],
   'wrong-settings': ['config/wrong'],
   alarm: ['trust/no-key', 'trust/private-key'],
   state: ['engine/lost-in-part', 'store/lost', 'store/floors-lost', 'store/row', 'store/aside'],

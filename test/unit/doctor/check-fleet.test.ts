@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkFleet } from '../../../src/doctor/check-fleet.ts';
 import type { FleetView } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
-import { linesOf } from '../../support/examined-node.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 
 const DAY = 24 * 3_600_000;
 const VIEW: FleetView = {
@@ -21,8 +21,10 @@ interface Given {
   readonly identity?: () => { node: string; validUntil: number; now: number };
 }
 
-function look({ settings, unit = 'active', view = () => VIEW, identity }: Given) {
-  return linesOf(checkFleet, {
+const look = async (given: Given) => (await find(given)).map(({ verdict, message }) => `${verdict}: ${message}`);
+
+function find({ settings, unit = 'active', view = () => VIEW, identity }: Given) {
+  return findingsOf(checkFleet, {
     settings: { fleet: { enabled: true, ...settings } },
     services: { unitProperty: async () => unit, isClockSynchronized: async () => true },
     fleet: {
@@ -51,8 +53,17 @@ describe('the check of the fleet', () => {
     expect(await look({ settings: { auth: 'keys' }, view, identity })).toEqual([
       'ok: stickpin-fleet.service runs',
       'ok: this node is worker-1, and knows 1 other node',
-      'ok: its certificate is that of node worker-1',
+      'ok: its key is listed as worker-1',
     ]);
+    const trouble = 'this node and 10.0.0.5:9777 are both worker-1';
+    const alone = { ...view(), nodes: VIEW.nodes.slice(0, 1), keys: { isRead: true, trouble } };
+    const silent = { ...view(), nodes: VIEW.nodes.map((node) => ({ ...node, isAbsent: true })) };
+    for (const shown of [alone, silent]) {
+      const found = JSON.stringify(await find({ settings: { auth: 'keys' }, view: () => shown, identity }));
+      expect(found).not.toMatch(/[Kk]ube|\bNode\b/);
+      expect(found).toContain('fleet.keys_file, on all nodes');
+    }
+    expect(await look({ settings: { auth: 'keys' }, view: () => alone, identity })).toContain(`fault: ${trouble}`);
   });
 
   it('is silent where the fleet is off, and warns of a unit that runs all the same', async () => {

@@ -26,6 +26,10 @@ it.each([
     { ...idle, apiTrouble: 'it does not answer' },
     'Offers 1 bundle on 10.0.0.3:9777. 1 of 2 peers answer. Kubernetes API: it does not answer',
   ],
+  [
+    { ...idle, keysTrouble: 'line 2 is wrong; the keys from before stay in use' },
+    'Offers 1 bundle on 10.0.0.3:9777. 1 of 2 peers answer. Keys: line 2 is wrong; the keys from before stay in use.',
+  ],
 ])('tells whom it serves and whom it reaches: %#', (status, line) => {
   expect(fleetStatusLine(status)).toBe(line);
 });

@@ -10,7 +10,7 @@ import {
 } from '../../../domain/fleet/node-status.ts';
 import { endOf, MOST_OF_NODE, type Pause } from '../../../domain/fleet/pause.ts';
 import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/turn.ts';
-import { pausedTitle, saidByText } from '../../../domain/report/texts/pause-texts.ts';
+import { orControlPlane, pausedTitle, saidByText } from '../../../domain/report/texts/pause-texts.ts';
 import { placeText, rollOutLine } from '../../../domain/report/texts/roll-out-text.ts';
 import { terminalText } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
@@ -24,13 +24,19 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
     ...view.nodes.flatMap((node) => nodeRows(node, view, now)),
     ...removed.map((name): Cell[] => [name, '-', 'removed (fleet.exclude)', '', '']),
   ];
-  const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
+  const trouble = troubleOf(view);
   const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
   const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'SHARED', 'SEEN'], rows, layout);
   const lock = view.lock?.isHeld === true ? '\nThis node has the lock of the FleetLock server.\n' : '';
   const progress = (view.rollOuts ?? []).map((one) => rollOutText(one, layout)).join('');
-  return `${table}${progress}${lock}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
+  return `${table}${progress}${lock}${pauseLines(view, now)}${labelNotes(view)}${trouble === undefined ? '' : `\n${trouble}\n`}${unreachable}`;
+}
+
+/** Why nodes may be missing. */
+function troubleOf({ apiTrouble, keys }: FleetView): string | undefined {
+  if (keys !== undefined) return keys.trouble && `The keys of the nodes: ${keys.trouble}`;
+  return apiTrouble && `The Kubernetes API: ${apiTrouble}`;
 }
 
 function rollOutText({ name, version, progress }: ShownRollOut, layout: Layout): string {
@@ -47,26 +53,28 @@ function rollOutText({ name, version, progress }: ShownRollOut, layout: Layout):
 }
 
 /** Pauses that the daemon of this node follows. */
-function pauseLines({ pauses = [] }: FleetView, now: number): string {
+function pauseLines(view: FleetView, now: number): string {
+  const { pauses = [] } = view;
   const lasting = pauses.filter((one) => one.lifted === undefined && endOf(one) > now);
   const lines = [...new Set(lasting.map(({ node }) => node))].flatMap((node) => {
     const ofNode = lasting.filter((one) => one.node === node);
     const more = ofNode.length - MOST_OF_NODE;
     return [
-      ...ofNode.slice(0, MOST_OF_NODE).map(pauseText),
+      ...ofNode.slice(0, MOST_OF_NODE).map((one) => pauseText(one, orControlPlane(view))),
       ...(more > 0 ? [`${formatCount(more, 'more pause')} of ${node}\n`] : []),
     ];
   });
   return lines.length === 0 ? '' : `\n${lines.map(terminalText).join('')}`;
 }
 
-function pauseText(one: Pause): string {
+function pauseText(one: Pause, orElsewhere: string): string {
   const until = new Date(endOf(one)).toISOString();
-  return `${pausedTitle(one)} is paused until ${until} by ${saidByText(one)}: ${one.why}\n    'stickpin fleet resume ${one.id}' on ${one.node} or a node of the control plane ends the pause\n`;
+  return `${pausedTitle(one)} is paused until ${until} by ${saidByText(one)}: ${one.why}\n    'stickpin fleet resume ${one.id}' on ${one.node}${orElsewhere} ends the pause\n`;
 }
 
 /** Labels of Nodes whose relation to the release is not obvious. */
-function labelNotes({ nodes }: FleetView): string {
+function labelNotes({ nodes, keys }: FleetView): string {
+  if (keys !== undefined) return '';
   const notes = nodes
     .flatMap(({ status }) => status?.releases ?? [])
     .filter(({ phase }) => phase !== 'retired')
@@ -129,9 +137,10 @@ export function waitLine(lagging: readonly LaggingNode[], view: FleetView): stri
 }
 
 function doubt(view: FleetView): string {
-  const api = view.apiTrouble === undefined ? '' : ` The Kubernetes API: ${view.apiTrouble}`;
-  if (mayHaveOthers(view)) return `; waiting to hear of other nodes.${api}`;
-  return view.apiTrouble === undefined ? '' : `. There may be more nodes than are known here.${api}`;
+  const trouble = troubleOf(view);
+  const why = trouble === undefined ? '' : ` ${trouble}`;
+  if (mayHaveOthers(view)) return `; waiting to hear of other nodes.${why}`;
+  return trouble === undefined ? '' : `. There may be more nodes than are known here.${why}`;
 }
 
 function laggingText({ node, release }: LaggingNode): string {

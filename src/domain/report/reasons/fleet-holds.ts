@@ -37,13 +37,25 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     does: 'wait',
     isQuiet: true,
   },
+  'fleet/labels': {
+    short: 'F-41',
+    means: 'The order needs labels of nodes, which nodes with keys do not have',
+    says: () => ({
+      what: 'its order needs labels of nodes, and nodes with fleet.auth = "keys" have none',
+    }),
+    remedy: (release) =>
+      `use an order without labels and without the control plane, in the release or in fleet.order; ${ANYWAY(release)}`,
+    does: 'wait',
+    isForAdmin: true,
+    needsPerson: true,
+  },
   'fleet/nobody-known': {
     short: 'F-02',
     means: 'No other node is known',
-    says: ({ waitMs, isFirst }) => ({
+    says: ({ waitMs, isFirst, isByKeys }) => ({
       what: 'no other node is known',
       details: [
-        'The Kubernetes API has not said that there is none',
+        `${isByKeys === true ? 'The list of keys' : 'The Kubernetes API'} has not said that there is none`,
         `This node counts as alone once stickpin-fleet.service has searched for ${formatDuration(waitMs)}${isFirst ? '' : ', and the release has been ready for as long'}`,
       ],
       also: ["See 'stickpin fleet status'"],
@@ -127,7 +139,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     short: 'F-36',
     means: 'Another node has to run the release well for longer',
     says: (data, { name }) => ({
-      what: `it waits until ${name(data.node)} has run it and has been Ready for ${formatDuration(data.forMs)}`,
+      what: `it waits until ${name(data.node)} has run it ${data.isByKeys === true ? 'well' : 'and has been Ready'} for ${formatDuration(data.forMs)}`,
       run: removed(data),
       details: leftOut(data),
     }),

@@ -1,4 +1,4 @@
-import { cutAtWord, oneLine, sentence } from '../../../platform/plain-text.ts';
+import { capital, cutAtWord, oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { WantedRelease } from '../../fleet/turn.ts';
 import { bundleTitle } from '../../model/bundle.ts';
@@ -61,6 +61,12 @@ export function fleetSilentLine(): Line {
   const what =
     "stickpin-fleet.service does not answer. See 'systemctl status stickpin-fleet'. It is not known which nodes need a stick.";
   return nodeLine('fleet/unknown', what);
+}
+
+/** @param trouble names the file, or the nodes */
+export function keysLine(trouble: string): Line {
+  const about = { does: doesAbout('fleet/keys'), code: 'fleet/keys' };
+  return foreignLine(about, '', capital(trouble), ["See 'stickpin fleet status'"]);
 }
 
 export function wantedLine(release: WantedRelease): Line {

@@ -309,7 +309,7 @@ function lineOfHold(entry: BundleAssessment, hold: ActivationHold, bundles: Kept
 }
 
 /** Only a person ends these holds, but not at this node. */
-const STOPS: ReadonlySet<string> = new Set<ActivationHold['code']>(['fleet/failed', 'fleet/no-canary']);
+const STOPS: ReadonlySet<string> = new Set<ActivationHold['code']>(['fleet/failed', 'fleet/no-canary', 'fleet/labels']);
 
 function adviceFor(hold: ActivationHold, command: string): readonly string[] {
   if (isWithoutCommand(hold)) return [];

@@ -30,6 +30,7 @@ import {
   failingLine,
   fleetSilentLine,
   hookFailedLine,
+  keysLine,
   lostLine,
   noBundleLine,
   settingsLine,
@@ -238,6 +239,7 @@ function wrongStickNotes(
 export function nodeLines({ observed, memory, assessment }: Snapshot): readonly Line[] {
   const { alarm } = observed.trust;
   const settings = settingsLine(observed.facts);
+  const keys = observed.fleet?.keys?.trouble;
   const { failed } = hookNotes(memory.hooks, assessment.bundles, observed.now);
   const { unclaimed, unclaimedReleases } = assessment.pins;
   const isUnknown = ({ position }: PlannedPath) => position === undefined;
@@ -246,6 +248,7 @@ export function nodeLines({ observed, memory, assessment }: Snapshot): readonly 
     ...(settings === undefined ? [] : [settings]),
     ...(memory.stateProblems.length === 0 ? [] : [lostLine()]),
     ...(observed.isFleetSilent ? [fleetSilentLine()] : []),
+    ...(keys === undefined ? [] : [keysLine(keys)]),
     ...wantedReleases(observed.fleet, allBundles(assessment)).filter(isBelieved).map(wantedLine),
     ...(unclaimed.length === 0 ? [] : [unclaimedLine(unclaimed.length, ownersOf(unclaimedReleases))]),
     ...[...assessment.paths.values()].filter(isUnknown).flatMap(streamNotes).map(currentUnknownLine),

@@ -178,6 +178,18 @@ describe('the gate of the fleet', () => {
     expect(text({ ...alone, fleet: { ...view(node('worker-2', {})), ...away } })).toBe('pass');
   });
 
+  it('waits for a person where the order needs labels, and keys prove who the nodes are', () => {
+    const order = { ...SETTLED, controlPlane: 'last' as const };
+    const byKeys = { apiTrouble: 'It is not used.', keys: { isRead: true } };
+    const { readLabels: _, ...unread } = view(node('worker-1', { phase: 'proven' }), node('worker-2', {}));
+    const labelled = { policy: { ...policy, fleet: { ...policy.fleet, order } }, bundles: [before, bundle] };
+    expect(gate({ ...labelled, fleet: { ...unread, ...byKeys } })).toMatchObject({ hold: { code: 'fleet/labels' } });
+    expect(text({ ...labelled, fleet: { ...unread, ...byKeys } })).not.toMatch(/Kube|API/);
+    expect(gate({ bundles: [before, bundle], fleet: { ...unread, ...byKeys } })).toMatchObject({
+      hold: { code: 'fleet/order' },
+    });
+  });
+
   it('ends what has begun, also after a restart, whatever is known of the others', () => {
     const begun = { ...bundle, activationBegunAt: NOON };
     const fleet = view(node('worker-1', {}));
@@ -214,6 +226,16 @@ describe('the gate of the fleet', () => {
     const unsure = { fleet: { ...view(), apiTrouble: 'It was not asked yet.' }, bundles: [before, bundle] };
 
     const long = { ...unsure, fleet: { ...unsure.fleet, search: 'long' as const } };
+
+    it('does not wait where the list of keys names no other node, unless it can not be read', () => {
+      const byKeys = (isRead: boolean, more = {}) => ({
+        ...unsure,
+        fleet: { ...unsure.fleet, keys: { isRead, ...more } },
+      });
+      expect(text(byKeys(true))).toBe('pass');
+      expect(text(byKeys(true, { trouble: 'both are host-1' }))).toContain('no other node is known');
+      expect(text(byKeys(false))).toContain('The list of keys has not said that there is none');
+    });
 
     it('waits until the Kubernetes API tells, a node is known, or an hour is over', () => {
       expect(gate(unsure)).toEqual({

@@ -4,6 +4,7 @@ import { newPause } from '../../../../src/domain/fleet/pause.ts';
 import type { CommandContext } from '../../../../src/engine/commands/command-context.ts';
 import { pauseRollOut, resumeRollOut } from '../../../../src/engine/commands/pause-commands.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
+import { reasonOf } from '../../../../src/platform/app-error.ts';
 import { defined } from '../../../../src/platform/defined.ts';
 import { POLICY } from '../../../support/daemon/scenario.ts';
 import { fakeContext } from '../../../support/fake-ports.ts';
@@ -21,12 +22,13 @@ interface Place {
   readonly isEnabled?: boolean;
   readonly isRemoved?: true;
   readonly isControlPlane?: boolean;
+  readonly keys?: FleetView['keys'];
 }
 
-function contextWith({ isEnabled = true, isRemoved, isControlPlane = false }: Place = {}): CommandContext {
+function contextWith({ isEnabled = true, isRemoved, isControlPlane = false, keys }: Place = {}): CommandContext {
   const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: isEnabled } };
   const nodes = NODES.map((node) => (isControlPlane && node.name === 'n1' ? { ...node, ...ON_CONTROL_PLANE } : node));
-  const view: FleetView = defined({ self: 'n1', nodes, peers: [], isRemoved });
+  const view: FleetView = defined({ self: 'n1', nodes, peers: [], isRemoved, keys });
   const ports = fakeContext({ policy, fleet: { view: () => view, onChange: () => () => undefined } });
   return { ports, recorder: ports.recorder, by: 'uid 1000: pauseRollOut' } as unknown as CommandContext;
 }
@@ -40,6 +42,15 @@ const saidOn = (node: string, from: string, why = 'x') => ({
   heard: { at: new Date(0).toISOString(), clockSynchronised: true },
 });
 const history = (context: CommandContext) => context.ports.store.events(undefined, 20).map(({ message }) => message);
+
+function messageOf(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    return reasonOf(error);
+  }
+  return '';
+}
 
 describe('the commands for pauses', () => {
   it('record who paused what and why, and who lifted it by its id', () => {
@@ -76,6 +87,25 @@ describe('the commands for pauses', () => {
     for (const run of [() => pauseRollOut(context, asked), () => resumeRollOut(context, 'all')]) {
       expect(run).toThrow(refused('engine/no-fleet', 'removed from the cluster'));
     }
+  });
+
+  it('speak of no control plane where keys prove who the nodes are', () => {
+    const keys = { isRead: true };
+    const context = contextWith({ keys });
+    const other = saidOn('n2', 'n2');
+    const texts = [
+      pauseRollOut(context, asked),
+      messageOf(() => {
+        context.ports.store.setPauses([other]);
+        resumeRollOut(context, other.id);
+      }),
+      messageOf(() => pauseRollOut(contextWith({ keys, isRemoved: true }), asked)),
+    ];
+    expect(texts).toEqual([
+      expect.stringMatching(/on this node ends the pause\.$/),
+      expect.stringContaining('counts only on that node; '),
+      expect.stringContaining('do not listen to it: fleet.exclude names it. Run this'),
+    ]);
   });
 
   it('cut what is longer than a week, and refuse what can not be', () => {

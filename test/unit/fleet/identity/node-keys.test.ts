@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
-import { byKeys, checkKey, ownKeyLine, parseKeys } from '../../../../src/fleet/identity/node-keys.ts';
+import { byKeys, checkKey, nameOfHost, ownKeyLine, parseKeys } from '../../../../src/fleet/identity/node-keys.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
@@ -15,6 +15,7 @@ const parse = (text: string) => parseKeys(text, 'fleet.keys');
 
 describe('the list of keys', () => {
   it('has a key and a name in each line, and comments', () => {
+    expect([...parse(`\uFEFF${KEY} host-1\r\n`)]).toEqual([[KEY, 'host-1']]);
     expect([...parse(`# three\r\n\n ${KEY}  host-1\r\n${OTHER}\thost-1\n${KEY} host-1\n`)]).toEqual([
       [KEY, 'host-1'],
       [OTHER, 'host-1'],
@@ -23,7 +24,8 @@ describe('the list of keys', () => {
 
   it.each([
     ['a key without a name', KEY, 'line 1 of fleet.keys must be sha256:'],
-    ['a name that no node can have', `\n${KEY} Host_1`, 'line 2 of fleet.keys must be sha256:'],
+    ['a name that no node can have', `\n${KEY} host_1`, 'line 2 of fleet.keys has the name host_1: a node has lower'],
+    ['text of PowerShell', Buffer.from(`${KEY} host-1`, 'utf16le').toString(), 'fleet.keys is no UTF-8 text'],
     ['more than a name', `${KEY} host-1 host-2`, 'line 1 of fleet.keys must be sha256:'],
     ['a fingerprint that is cut off', `${KEY.slice(0, -1)} host-1`, 'line 1 of fleet.keys must be sha256:'],
     ['a key of two nodes', `${KEY} host-1\n${KEY} host-2`, 'line 2 of fleet.keys gives host-2 the key of host-1'],
@@ -37,9 +39,19 @@ describe('the list of keys', () => {
   });
 });
 
+it.each([
+  ['host-1.example.com', 'host-1.example.com'],
+  ['Host_1', 'host-1'],
+  ['-Bordrechner Süd.', 'bordrechner-s-d'],
+  ['(', 'node'],
+])('takes the line that is suggested for the host %s', (host, name) => {
+  expect(nameOfHost(host)).toBe(name);
+  expect(parse(`${KEY} ${nameOfHost(host)}\n`).get(KEY)).toBe(name);
+});
+
 it('is refused when its last line may be cut off', () => {
-  expect(() => parse(`${OTHER} host-2\n${KEY} host-1`)).toThrow('fleet.keys does not end with a line break');
-  expect(parse('').size).toBe(0);
+  const fault = 'fleet.keys is empty or does not end with a line break';
+  for (const text of ['', `${OTHER} host-2\n${KEY} host-1`]) expect(() => parse(text)).toThrow(fault);
 });
 
 describe('the key of a node', () => {
@@ -48,6 +60,10 @@ describe('the key of a node', () => {
   const settings = () => ({ keys_file: join(base, 'fleet.keys'), exclude: [] });
   const keeper = (log = createRecordingLog()) =>
     new IdentityKeeper({ way: byKeys(settings(), stateDir(), log), clock: systemClock, log });
+  /** Twice, since a list may still be in the middle of being copied. */
+  const look = async (kept: IdentityKeeper) => {
+    for (const _ of [1, 2]) await kept.refresh(NEVER_ABORTED);
+  };
   const read = async (log = createRecordingLog()) => {
     const found = await byKeys(settings(), stateDir(), log).read(NEVER_ABORTED);
     if ('refusal' in found) throw found.refusal;
@@ -98,13 +114,31 @@ describe('the key of a node', () => {
     writeFileSync(settings().keys_file, `${key} host-1\n${OTHER} host-2\n`);
     const kept = keeper();
     await kept.refresh(NEVER_ABORTED);
-    expect(kept.current()?.node).toBe('host-1');
+    expect([kept.current()?.node, kept.fault()]).toEqual(['host-1', undefined]);
     writeFileSync(settings().keys_file, '# by a loop of ssh that failed for this node\n');
-    await kept.refresh(NEVER_ABORTED);
+    await look(kept);
     expect(kept.current()).toBeUndefined();
+    expect(kept.fault()).toMatch(/does not list this node: .*; no other node is reached before that is mended$/);
     writeFileSync(settings().keys_file, `${key} host-1\n`);
     await kept.refresh(NEVER_ABORTED);
     expect([...(kept.current()?.keys?.keys() ?? [])]).toEqual([key]);
+    expect(kept.fault()).toBeUndefined();
+  });
+
+  it('has no other list while that one is still being copied', async () => {
+    const key = await listed('host-1');
+    const both = `${key} host-1\n${OTHER} host-2\n`;
+    writeFileSync(settings().keys_file, both);
+    const kept = keeper();
+    await look(kept);
+    const names = () => [...(kept.current()?.keys?.values() ?? [])];
+    for (const part of ['', `${key} host-1\n`, `${both}${`sha256:${'c'.repeat(64)}`} host-3\n`]) {
+      writeFileSync(settings().keys_file, part);
+      await kept.refresh(NEVER_ABORTED);
+      expect([names(), kept.fault()]).toEqual([['host-1', 'host-2'], undefined]);
+    }
+    await kept.refresh(NEVER_ABORTED);
+    expect(names()).toEqual(['host-1', 'host-2', 'host-3']);
   });
 
   it('that can not be read takes no removed key along', async () => {
@@ -115,7 +149,7 @@ describe('the key of a node', () => {
     rmSync(join(stateDir(), 'key.pem'));
     mkdirSync(join(stateDir(), 'key.pem'));
     writeFileSync(settings().keys_file, `${key} host-1\n`);
-    await kept.refresh(NEVER_ABORTED);
+    await look(kept);
     expect(kept.current()).toBeUndefined();
   });
 
@@ -125,16 +159,22 @@ describe('the key of a node', () => {
     const kept = keeper(log);
     await kept.refresh(NEVER_ABORTED);
     const before = kept.current();
+    let news = 0;
+    kept.onChange(() => {
+      news += 1;
+    });
     for (const text of [`${key} host-1\nnonsense\n`, `${key} host-1`]) {
       writeFileSync(settings().keys_file, text);
-      await kept.refresh(NEVER_ABORTED);
+      await look(kept);
       expect(kept.current()).toBe(before);
+      expect(kept.fault()).toMatch(/fleet\.keys .*; the keys from before stay in use$/);
+      expect(kept.fault()).not.toContain('it needs the line');
       expect(log.lines.at(-1)?.message).toContain('the keys from before stay in use');
     }
     // Written again as it was.
     writeFileSync(settings().keys_file, `# again\n${key} host-1\n`);
-    await kept.refresh(NEVER_ABORTED);
-    expect(kept.current()).toBe(before);
+    await look(kept);
+    expect([kept.current(), kept.fault(), news]).toEqual([before, undefined, 3]);
   });
 
   it.each([0o664, 0o646])('counts no list that others may write (%o)', async (mode) => {

@@ -54,6 +54,7 @@ function play(setting: Setting) {
   const peers = fixedPeers({
     clock,
     settings: {
+      listen: 'auto',
       activate: 'each',
       absent,
       exclude: [],

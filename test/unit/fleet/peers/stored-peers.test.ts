@@ -55,6 +55,18 @@ it('keeps what was known while the API does not show all nodes', async () => {
   expect([saved, known.list()]).toEqual([[], [B]]);
 });
 
+it('keeps all nodes of a list of keys, also those that never answered, and forgets the others', async () => {
+  const { cluster, saved, follow, known } = await scene([B, { name: 'gone', address: '10.0.0.8:9777' }]);
+  Object.assign(cluster, { isListed: true });
+  cluster.set([node('a'), node('b'), node('c')], 'It is not used.');
+  await follow();
+  expect(saved).toEqual([[B, { name: 'c' }]]);
+  Object.assign(cluster, { isListed: false });
+  cluster.set([node('a')], 'It is not used.');
+  await follow();
+  expect([saved.length, known.list()]).toEqual([1, [B, { name: 'c' }]]);
+});
+
 it('keeps where a node answers that the API does not show, and writes nothing twice', async () => {
   const { cluster, saved, follow, answers, later } = await scene();
   await answers('b', '10.0.0.2');

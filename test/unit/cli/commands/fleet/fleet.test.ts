@@ -6,6 +6,7 @@ import { commandAdapters } from '../../../../../src/app/command-line/command-ada
 import { NODE_DOCUMENTS } from '../../../../../src/cli/schema/documents.ts';
 import { loadSettings } from '../../../../../src/config/load-settings.ts';
 import type { FleetNode, FleetView, Peer, ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
+import { newPause } from '../../../../../src/domain/fleet/pause.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
 import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
@@ -78,6 +79,33 @@ describe('stickpin fleet status', () => {
     );
   });
 
+  it('speaks of the list of keys, and of no Kubernetes, where keys prove who the nodes are', async () => {
+    const pause = newPause({ name: 'ocp', node: 'host-1', by: 'uid 0', why: 'x', atMs: Date.now(), forMs: 60_000 });
+    const view = {
+      ...viewOf(node('host-1', { version: '4.13.7+1' }), node('host-2', {})),
+      ...{ apiTrouble: 'It is not used.', pauses: [pause], keys: { isRead: true } },
+    };
+    const { stdout } = await run(['status'], view);
+    expect(stdout).toContain(`on host-1 ends the pause\n`);
+    expect(stdout).not.toMatch(/API|kube|label|control plane/i);
+    const done = await run(['wait', 'ocp@4.13.7', '--timeout', '0'], viewOf(node('host-1', {}), node('host-2', {})));
+    const goal = { ...view, ...viewOf(node('host-1', {}), node('host-2', {})) };
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], goal)).stderr).toBe(done.stderr);
+    const trouble = 'line 2 of fleet.keys is wrong; the keys from before stay in use';
+    const wrong = { ...goal, keys: { isRead: true, trouble } };
+    expect((await run(['status'], wrong)).stdout).toContain(`\nThe keys of the nodes: ${trouble}\n`);
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], wrong)).stderr).toContain(trouble);
+  });
+
+  it('is alone where the list of keys names no other node, and not where it can not be read', async () => {
+    const alone = { ...viewOf(node('host-1', {})), self: 'host-1', apiTrouble: 'It is not used.' };
+    const lists = [{ isRead: true }, { isRead: true, trouble: 'both are host-1' }, { isRead: false }];
+    const codes = lists.map(async (keys) => {
+      return (await run(['wait', 'ocp@4.13.7', '--timeout', '0'], { ...alone, keys })).exitCode;
+    });
+    expect(await Promise.all(codes)).toEqual([0, 6, 6]);
+  });
+
   it('shows the place of each node in a roll-out, what it waits for, and the whole in a line', async () => {
     const until = '2026-03-04T05:10:00.000Z';
     const line = `1 of 4 nodes are done; canary worker-2 has to run it well until ${until}; worker-4 failed; worker-3 is next`;
@@ -131,7 +159,12 @@ describe('stickpin fleet status', () => {
     const view: FleetView = {
       ...viewOf(node('worker-1', full), node('worker-2', undefined, { status }), silent),
       ...{ peers: [peer], apiTrouble: 'it does not answer', isOld: true, isRemoved: true, search: 'long' },
-      ...{ readLabels: ['zone'], lock: { isHeld: false, why: 'it is taken' }, removed: ['worker-9'] },
+      ...{
+        keys: { isRead: true, trouble: 'x' },
+        readLabels: ['zone'],
+        lock: { isHeld: false, why: 'it is taken' },
+        removed: ['worker-9'],
+      },
     };
     const { stdout } = await run(['status', '--json'], view);
     const printed = JSON.parse(stdout);

@@ -1022,6 +1022,14 @@ describe('statusLine while the fleet process is away', () => {
     }
   });
 
+  it('sends somebody while the list of keys has a fault, until it is mended', () => {
+    const trouble = 'line 2 of fleet.keys gives host-2 the key of host-1; the keys from before stay in use';
+    const keyed = (keys: object) => ({ ...self, apiTrouble: 'It is not used.', keys: { isRead: true, ...keys } });
+    const text = served(withFleet, { fleet: keyed({ trouble }), media: [] }, [active]);
+    expect(text).toMatch(/^CALL SUPPORT \(F-40\): Line 2 of fleet\.keys gives host-2 the key of host-1; the keys from/);
+    expect(served(withFleet, { fleet: keyed({}), media: [] }, [active])).not.toContain('F-40');
+  });
+
   it('lets it go once the process says that nobody needs it, and on a node without a fleet', () => {
     expect(served(withFleet, { fleet: self }, [active])).toContain('Remove the stick.');
     expect(served(POLICY, {}, [active])).toContain('Remove the stick.');
