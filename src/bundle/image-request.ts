@@ -8,6 +8,7 @@ import {
 } from '../domain/model/reference.ts';
 import { isImagePlaceholder } from '../domain/release/manifest-images.ts';
 import { bundleError } from './bundle-error.ts';
+import { limits } from './limits.ts';
 
 /** `name` is `org.opencontainers.image.ref.name`. */
 export type LayoutSelector =
@@ -34,6 +35,8 @@ export interface ImageRequest {
   readonly source: ImageSource;
   /** For example `etcd`. Default: the last part of the repository's path, if unique. */
   readonly component?: string;
+  /** Takes the place of that default, if unique. */
+  readonly proposedComponent?: string | undefined;
   readonly pin?: boolean;
   /** Whether the image may come from an archive instead of its source. Default false. */
   readonly isReplaceable?: boolean;
@@ -70,6 +73,16 @@ export function parseImageRequest(text: string, shortNames?: string): ImageReque
       : { source: parseImageSource(source.join('=')) }),
     ...(isNamed && { component: first }),
   };
+}
+
+/** The component that the name of an image in the list of a release makes, if any. */
+export function componentNamed(name: string): string | undefined {
+  const component = name
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]/g, '-')
+    .replace(/^[^a-z0-9]+/, '')
+    .slice(0, limits.nameBytes);
+  return component || undefined;
 }
 
 /** Reads `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. */

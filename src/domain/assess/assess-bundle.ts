@@ -433,11 +433,16 @@ const activatedIn = onceFor((bundles: readonly StoredBundle[]) =>
   bundles.filter(({ activatedAt }) => activatedAt !== undefined),
 );
 
+/**
+ * What the next try settles: a pulled image is not listed until the images are read again, and a
+ * runtime that answers again pulls again. While it is away, its own line says so.
+ */
+const PASSES: ReadonlySet<string> = new Set(['engine/not-listed', 'runtime/unreachable']);
+
 /** `configFault` counts only where no other trouble is known. */
 function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
-  // A pulled image is not listed until the images are read again.
-  const known = failures.filter(({ attempts, reason }) => attempts > 1 || reason.code !== 'engine/not-listed');
+  const known = failures.filter(({ attempts, reason }) => attempts > 1 || !PASSES.has(reason.code));
   return { trouble: oneReason(bundle, known) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
 }
 

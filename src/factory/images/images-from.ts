@@ -13,7 +13,6 @@ import {
   isImagePlaceholder,
   isOfCatalog,
   type ManifestImage,
-  type PlacedPodImage,
   placedPodImagesIn,
 } from '../../domain/release/manifest-images.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -30,7 +29,15 @@ import {
   readManifestText,
 } from './manifests.ts';
 import type { NamePattern } from './name-pattern.ts';
-import { composeNotes, imagesOfList, isOtherList, isQuadlet, QUADLET, quadletImages } from './unit-images.ts';
+import {
+  composeNotes,
+  imagesOfList,
+  isOtherList,
+  isQuadlet,
+  type ListedImage,
+  QUADLET,
+  quadletImages,
+} from './unit-images.ts';
 
 interface Untaken {
   readonly origin: string;
@@ -216,7 +223,7 @@ async function quadletText(file: string, isInFolder: boolean, signal: AbortSigna
 }
 
 interface FoundImage {
-  readonly image: PlacedPodImage;
+  readonly image: ListedImage;
   readonly origin: string;
 }
 
@@ -234,7 +241,7 @@ function take(found: readonly FoundImage[], file: string, { shortNames, except }
   // Another warning reports a container without an image.
   return {
     requests: requestsOf(placed.filter(({ image: { image } }) => image !== '')),
-    used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
+    used: placed.map(({ image: { owner: _, field: __, component: ___, ...image } }) => ({ ...image, file })),
     untaken: [],
     notes: placeholders.map(({ image: { image }, origin }) => placeholderNote(image, origin)),
     leftOut: found.length - placed.length,
@@ -248,13 +255,13 @@ function placeholderNote(image: string, origin: string): string {
   );
 }
 
-function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly origin: string }[]): ImageRequest[] {
+function requestsOf(placed: readonly FoundImage[]): ImageRequest[] {
   const faults: string[] = [];
   let isShort = false;
-  const requests = placed.flatMap(({ image: { image }, origin }): ImageRequest[] => {
+  const requests = placed.flatMap(({ image: { image, component: proposedComponent }, origin }): ImageRequest[] => {
     try {
       const reference = parseReference(image);
-      return [{ reference, source: fromRegistry(reference), isReplaceable: true, origin }];
+      return [{ reference, source: fromRegistry(reference), proposedComponent, isReplaceable: true, origin }];
     } catch (cause) {
       faults.push(`${origin}: ${reasonOf(cause)}`);
       isShort ||= isCanonicalReference(comparable(withRegistry(image, DOCKER)));

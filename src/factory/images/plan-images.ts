@@ -98,6 +98,8 @@ class ImagePlanner {
   private readonly indexes = new Map<string, readonly SourceEntry[]>();
   /** The place of the first request, by reference. */
   private readonly origins = new Map<string, string>();
+  /** By reference. */
+  private readonly proposedComponents = new Map<string, string>();
 
   private readonly attached: AttachedReader;
 
@@ -123,7 +125,7 @@ class ImagePlanner {
     const artifacts = [...this.artifacts.values()];
     const layers = [...this.layers.values()].map(({ at: _, ...layer }) => layer);
     return {
-      images: nameComponents(deriveTags(images, artifacts), warnings),
+      images: nameComponents(deriveTags(images, artifacts), this.proposedComponents, warnings),
       artifacts,
       documents,
       layers,
@@ -139,6 +141,8 @@ class ImagePlanner {
     this.warn(addressWarning(request.reference));
     if (request.reference.digest === undefined) this.resolved.set(name, image.digest);
     this.requireFree(name, image);
+    const { proposedComponent } = request;
+    if (proposedComponent !== undefined) this.proposedComponents.set(image.reference, proposedComponent);
     const known = this.images.get(image.reference);
     if (known === undefined) {
       this.images.set(image.reference, image);
@@ -372,9 +376,18 @@ function addressWarning({ registry }: Reference): string | undefined {
   return `CRI-O can't pull from ${registry}, since it reads no IPv6 address in the name of an image; give the registry a host name, unless all nodes have containerd`;
 }
 
-/** The default is the last part of the path, unless two images would share it. */
-function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
-  const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
+/**
+ * The default is what a list proposes, or the last part of the path, unless two images would share
+ * it.
+ */
+function nameComponents(
+  images: readonly PlannedImage[],
+  proposed: ReadonlyMap<string, string>,
+  warnings: string[],
+): PlannedImage[] {
+  const wanted = images.map(
+    ({ component, reference }) => component ?? proposed.get(reference) ?? lastPathPart(reference.split('@')[0] ?? ''),
+  );
   const named = images.map((image, at) => {
     const component = wanted[at] ?? '';
     if (wanted.indexOf(component) === wanted.lastIndexOf(component)) return { ...image, component };

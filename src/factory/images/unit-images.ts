@@ -1,3 +1,4 @@
+import { componentNamed } from '../../bundle/image-request.ts';
 import type { PlacedPodImage } from '../../domain/release/manifest-images.ts';
 
 /** Units of Podman's systemd generator that name an image (podman-systemd.unit(5)). */
@@ -99,12 +100,18 @@ function isReleaseList({ release, images }: Members): boolean {
   return isObject(release) && isObject(images) && Object.values(images).every((one) => typeof one === 'string');
 }
 
+export interface ListedImage extends PlacedPodImage {
+  /** The component that its name in the list makes. */
+  readonly component?: string | undefined;
+}
+
 /** The images of the services of a Compose file, or of such a list. */
-export function imagesOfList(value: unknown): PlacedPodImage[] {
+export function imagesOfList(value: unknown): ListedImage[] {
   if (!isObject(value)) return [];
   if (isReleaseList(value)) {
     return Object.entries(value.images as Readonly<Record<string, string>>).map(([name, image]) => {
-      return { owner: '', usedBy: name, field: `images.${name}`, image, pullPolicy: policyOf(undefined) };
+      const place = { owner: '', usedBy: name, field: `images.${name}` };
+      return { ...place, image, pullPolicy: policyOf(undefined), component: componentNamed(name) };
     });
   }
   if (!isCompose(value)) return [];

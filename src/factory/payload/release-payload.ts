@@ -4,7 +4,7 @@ import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseManifestDocuments, parseManifests } from '../../bundle/documents/kubernetes-manifest.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { parseJson } from '../../bundle/format/json.ts';
-import type { ImageRequest, ImageSource } from '../../bundle/image-request.ts';
+import { componentNamed, type ImageRequest, type ImageSource } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
 import { bundleIdOf } from '../../bundle/verify/verify-envelope.ts';
 import type { Attachment, BundleTotals, Contents, Payload } from '../../domain/model/bundle.ts';
@@ -173,12 +173,8 @@ function payloadReference(text: string, what: string): PayloadImage['reference']
 }
 
 function componentOf(name: string, what: string): string {
-  const component = name
-    .toLowerCase()
-    .replace(/[^a-z0-9._-]/g, '-')
-    .replace(/^[^a-z0-9]+/, '')
-    .slice(0, limits.nameBytes);
-  if (component !== '') return component;
+  const component = componentNamed(name);
+  if (component !== undefined) return component;
   throw bundleError('bundle/source', `${what}: ${JSON.stringify(name)} can't be turned into the name of a component`);
 }
 

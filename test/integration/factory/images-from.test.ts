@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
@@ -136,6 +136,28 @@ describe.runIf(have('skopeo'))('bundle create --images-from', () => {
       2,
       expect.stringMatching(/no image is given: .*"auto" is a placeholder/),
     ]);
+  });
+
+  it("names components as MicroShift's lists do, whose images are of one repository, where only one has the name", async () => {
+    const release = (images: Readonly<Record<string, string>>) => {
+      return `---\n${JSON.stringify({ release: { base: '4.18.3' }, images })}\n`;
+    };
+    for (const name of ['cli', 'lvms_operator', 'proxy', 'olm']) {
+      registry.add('ocp/art-dev', sampleImage({ seed: name, architecture: 'amd64' }), [name]);
+    }
+    const of = (tag: string) => `${registry.host}/ocp/art-dev:${tag}`;
+    const core = release({ cli: of('cli'), lvms_operator: of('lvms_operator'), 'kube-rbac-proxy': of('proxy') });
+    const optional = release({ again: of('cli'), 'kube-rbac-proxy': of('olm') });
+    const { stdout, stderr } = await create(`${core}${optional}`, '--images-from', '-');
+    const { contents } = JSON.parse(stdout).payload;
+    const { images } = JSON.parse(readFileSync(join(work, 'out/blobs', contents.digest.replace(':', '/')), 'utf8'));
+    expect(images.map(({ component }: { component?: string }) => component)).toEqual([
+      'cli',
+      'lvms_operator',
+      undefined,
+      undefined,
+    ]);
+    expect(stderr.match(/another image is named 'kube-rbac-proxy' too/g)).toHaveLength(2);
   });
 
   it('reads stdin once', async () => {

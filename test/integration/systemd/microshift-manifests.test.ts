@@ -12,11 +12,18 @@ describe('the manifests of a release for MicroShift', () => {
 
   beforeEach(() => {
     mkdirSync(join(root, 'bin'));
-    writeFileSync(join(root, 'bin/systemctl'), `#!/bin/sh\necho "$*" >>${root}/calls\n`, { mode: 0o755 });
+    const double = `#!/bin/sh
+echo "$*" >>${root}/calls
+[ ! -s ${root}/failures ] || { truncate -s -1 ${root}/failures; exit 1; }
+`;
+    writeFileSync(join(root, 'bin/systemctl'), double, { mode: 0o755 });
   });
 
+  /** Starts of MicroShift fail that often. */
+  const failStarts = (times: number) => writeFileSync(join(root, 'failures'), 'x'.repeat(times));
+
   /** @returns the files that MicroShift finds afterwards */
-  function run(files: Readonly<Record<string, string>>): Readonly<Record<string, string>> | undefined {
+  function run(files: Readonly<Record<string, string>>, ends = 0): Readonly<Record<string, string>> | undefined {
     const attachments = join(root, 'attachments');
     rmSync(attachments, { recursive: true, force: true });
     mkdirSync(attachments);
@@ -29,7 +36,7 @@ describe('the manifests of a release for MicroShift', () => {
       STICKPIN_BUNDLE: 'shop@1.0.0',
     };
     const { status, stderr } = spawnSync('/bin/sh', [script], { env, encoding: 'utf8' });
-    expect([status, stderr]).toEqual([0, '']);
+    expect([status, stderr]).toEqual([ends, '']);
     if (!existsSync(target())) return undefined;
     return Object.fromEntries(readdirSync(target()).map((name) => [name, readFileSync(join(target(), name), 'utf8')]));
   }
@@ -42,6 +49,14 @@ describe('the manifests of a release for MicroShift', () => {
       'kustomization.yaml': 'resources:\n- app.yaml\n- more.yml\n',
     });
     expect(calls()).toEqual(['try-restart microshift.service']);
+  });
+
+  it('count as given where the second start of MicroShift succeeds, and fail with it', () => {
+    failStarts(1);
+    run({ 'app.yaml': 'a' });
+    expect(calls()).toEqual(['try-restart microshift.service', 'start microshift.service']);
+    failStarts(2);
+    run({ 'app.yaml': 'a' }, 1);
   });
 
   it.each(['kustomization.yaml', 'kustomization.yml'])('keep a %s of their own', (name) => {

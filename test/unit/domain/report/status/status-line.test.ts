@@ -460,16 +460,20 @@ describe('statusLine: what comes first', () => {
     );
   });
 
-  it('calls nobody for an image that was pulled and is listed in the next round', () => {
-    const failureAfter = (attempts: number): TaskFailure => ({
-      task: pullOf(bundle, 'image-99'),
-      attempts,
-      reason: { code: 'engine/not-listed', message: 'image-99 was pulled, but the runtime does not list it' },
-      retryAt: NOON + 1,
-    });
+  it.each([
+    ['engine/not-listed', 'R-25', 'was pulled, and is listed in the next round'],
+    ['runtime/unreachable', 'R-02', 'is pulled again, since the runtime was restarted meanwhile'],
+  ])('calls nobody for an image that fails once with %s (%s): it %s', (code, short) => {
+    const failuresAfter = (attempts: number): TaskFailure[] =>
+      Object.keys(many).map((name) => {
+        return { task: pullOf(bundle, name), attempts, reason: { code, message: 'why' }, retryAt: NOON + 1 };
+      });
     const over = { media: [stick], runtime: reachable({ images: some }) };
-    expect(line({ ...over, failures: [failureAfter(1)] }, [adopted], moving)).not.toContain('Problem');
-    expect(line({ ...over, failures: [failureAfter(2)] }, [adopted], moving)).toMatch(/ \(R-25\): .* Problem: /);
+    expect(line({ ...over, failures: failuresAfter(1) }, [adopted], moving)).toMatch(/^LEAVE THE STICK IN: /);
+    expect(line({ ...over, failures: failuresAfter(1) }, [adopted], moving)).not.toContain('Problem');
+    expect(line({ ...over, failures: failuresAfter(2) }, [adopted], moving)).toMatch(
+      new RegExp(` \\(${short}\\): .* Problem: `),
+    );
   });
 
   it('calls support, also while it tries again, once only a person can help each image that is not there', () => {
