@@ -77,10 +77,13 @@ describe('the scripts of the .rpm', () => {
     const line = `#!/bin/sh\necho "${name} $*" >>${folder}/calls\necho noise\necho noise >&2\nexit ${exitCode}\n`;
     writeFileSync(join(folder, 'bin', name), line, { mode: 0o755 });
   };
-  /** As rpm does: with sh, and how many versions of the package will be there as $1. */
+  /** As rpm does: with sh, and how many versions of the package will be there as $1. Limits are shorter. */
   function run(section: string, left: number) {
     const [, script = ''] = new RegExp(`^%${section}\\n([^%]*)`, 'm').exec(SPEC) ?? [];
-    const own = script.replaceAll('/usr/lib/stickpin/setup', 'setup').replace('[ -d /run/systemd/system ]', 'false');
+    const own = script
+      .replaceAll('/usr/lib/stickpin/setup', 'setup')
+      .replace('[ -d /run/systemd/system ]', 'false')
+      .replaceAll(' 300 ', ' 0.2 ');
     const env = { PATH: `${join(folder, 'bin')}:/usr/bin:/bin` };
     return spawnSync('/bin/sh', ['-c', own, 'sh', String(left)], { env, encoding: 'utf8' });
   }
@@ -102,6 +105,16 @@ describe('the scripts of the .rpm', () => {
     expect(calls()).toEqual([INSTALL, SETUP]);
     expect(run('postun', 0).status).toBe(0);
   });
+
+  it('go on with a line when loading the module does not end', () => {
+    writeFileSync(join(folder, 'bin/semodule'), '#!/bin/sh\nexec sleep 20\n', { mode: 0o755 });
+    expect(run('post', 1)).toMatchObject({
+      status: 0,
+      stderr: 'stickpin: its SELinux module was not loaded, and the installation goes on\nnoise\n',
+    });
+    expect(calls()).toEqual([SETUP]);
+    expect(run('postun', 0).status).toBe(0);
+  }, 15_000);
 
   it('remove the module with the last version only', () => {
     double('semodule');
