@@ -13,7 +13,8 @@ const BASE = `(handleunknown allow) (mls true)
 (class dir (getattr search read open write add_name remove_name))
 (class lnk_file (getattr read create unlink rename))
 (class dbus (send_msg))
-(classorder (process dir lnk_file dbus))
+(class unix_stream_socket (getattr ioctl))
+(classorder (process dir lnk_file dbus unix_stream_socket))
 (sid kernel) (sidorder (kernel))
 (sensitivity s0) (sensitivityorder (s0)) (category c0) (categoryorder (c0)) (sensitivitycategory s0 (c0))
 (user system_u) (role system_r) (role object_r) (type kernel_t)
@@ -23,13 +24,14 @@ const BASE = `(handleunknown allow) (mls true)
 (allow kernel_t kernel_t (process (execmem)))
 `;
 const FILES = '(type bin_t) (type var_lib_t) (roletype object_r bin_t) (roletype object_r var_lib_t)\n';
-const DOMAINS = ['initrc_t', 'unconfined_t', 'ntpd_t', 'systemd_tmpfiles_t', 'container_config_t']
+const DOMAINS = ['initrc_t', 'unconfined_t', 'ntpd_t', 'udev_t', 'systemd_tmpfiles_t', 'container_config_t']
   .map((type) => `(type ${type})\n`)
   .join('');
 const FORBIDDEN = {
   stickpin_compiles: '(neverallow initrc_t initrc_t (process (execmem)))',
   stickpin_answers: '(neverallow initrc_t unconfined_t (dbus (send_msg)))',
   stickpin_clock: '(neverallow ntpd_t initrc_t (dbus (send_msg)))',
+  stickpin_udev: '(neverallow udev_t initrc_t (unix_stream_socket (ioctl)))',
   stickpin_link: '(neverallow systemd_tmpfiles_t container_config_t (lnk_file (read)))',
 };
 
