@@ -20,6 +20,7 @@ const LongestFirst = longestFirst([
   'test/e2e/sysext.test.ts',
   'test/e2e/rpm.test.ts',
   'test/e2e/bookworm.test.ts',
+  'test/e2e/selinux.test.ts',
   'test/e2e/cockpit.test.ts',
   'test/e2e/console.test.ts',
   'test/e2e/power-cut.test.ts',

@@ -193,6 +193,34 @@ describe.runIf(have('root', 'mmdebstrap', ...needs))('a package without a runnin
       ]);
     }, 600_000);
 
+    const bringProgram = async (name: string, script: string) => {
+      await writeFile(join(root.shared, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+      await root.run(`mv ${name} /usr/local/bin`);
+    };
+
+    it('loads its SELinux module before it starts, and removes it', async () => {
+      for (const name of ['semodule', 'restorecon']) await bringProgram(name, `echo ${name} $* >> /host/asked`);
+      const asked = await systemctl('dpkg --install ./stickpin_*.deb');
+      const loaded = 'semodule --priority=200 --install=/usr/lib/stickpin/stickpin.cil';
+      expect(asked.filter((line) => [loaded, 'restorecon -R /usr/lib/stickpin', ...START].includes(line))).toEqual([
+        loaded,
+        'restorecon -R /usr/lib/stickpin',
+        ...START,
+      ]);
+      expect(await systemctl('dpkg --remove stickpin')).toContain('semodule --priority=200 --remove=stickpin');
+    }, 600_000);
+
+    it('starts though the loading of its SELinux module does not end, and reports it', async () => {
+      await bringProgram('semodule', 'exec sleep 100');
+      await bringProgram('restorecon', 'exit 1');
+      await bringProgram('timeout', 'shift 2; exec /usr/bin/timeout 1 "$@"');
+      expect(await systemctl('dpkg --install ./stickpin_*.deb 2> told')).toEqual(expect.arrayContaining(START));
+      expect((await root.run('grep ^setup: told')).trim().split('\n')).toEqual([
+        expect.stringMatching(/^setup: 'timeout .* semodule .*' failed, and the installation goes on; run that/),
+        expect.stringMatching(/^setup: 'restorecon .*' failed/),
+      ]);
+    }, 600_000);
+
     it.each([
       ['dpkg --install ./stickpin_*.deb', 'dpkg --configure --pending'],
       [page('archive-install'), page('archive-install')],

@@ -1,19 +1,20 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 
 const MODULE = new URL('../../../packaging/node/stickpin.cil', import.meta.url).pathname;
-const SPEC = readFileSync(new URL('../../../packaging/rpm/stickpin.spec', import.meta.url), 'utf8');
 
 /** The least that a policy has. */
 const BASE = `(handleunknown allow) (mls true)
 (class process (execmem))
 (class dir (getattr search read open write add_name remove_name))
 (class lnk_file (getattr read create unlink rename))
-(classorder (process dir lnk_file))
+(class dbus (send_msg))
+(class unix_stream_socket (getattr ioctl))
+(classorder (process dir lnk_file dbus unix_stream_socket))
 (sid kernel) (sidorder (kernel))
 (sensitivity s0) (sensitivityorder (s0)) (category c0) (categoryorder (c0)) (sensitivitycategory s0 (c0))
 (user system_u) (role system_r) (role object_r) (type kernel_t)
@@ -23,9 +24,14 @@ const BASE = `(handleunknown allow) (mls true)
 (allow kernel_t kernel_t (process (execmem)))
 `;
 const FILES = '(type bin_t) (type var_lib_t) (roletype object_r bin_t) (roletype object_r var_lib_t)\n';
-const DOMAINS = '(type initrc_t) (type systemd_tmpfiles_t) (type container_config_t)\n';
+const DOMAINS = ['initrc_t', 'unconfined_t', 'ntpd_t', 'udev_t', 'systemd_tmpfiles_t', 'container_config_t']
+  .map((type) => `(type ${type})\n`)
+  .join('');
 const FORBIDDEN = {
   stickpin_compiles: '(neverallow initrc_t initrc_t (process (execmem)))',
+  stickpin_answers: '(neverallow initrc_t unconfined_t (dbus (send_msg)))',
+  stickpin_clock: '(neverallow ntpd_t initrc_t (dbus (send_msg)))',
+  stickpin_udev: '(neverallow udev_t initrc_t (unix_stream_socket (ioctl)))',
   stickpin_link: '(neverallow systemd_tmpfiles_t container_config_t (lnk_file (read)))',
 };
 
@@ -61,51 +67,5 @@ describe.runIf(have(program('secilc', 'apt-get install secilc')))('the SELinux m
   it.each(Object.entries(FORBIDDEN))('has the rule %s where the policy has its domains', (_, forbidden) => {
     expect(compile(BASE + DOMAINS).status).toBe(0);
     expect(compile(BASE + DOMAINS + forbidden).status).not.toBe(0);
-  });
-});
-
-describe('the scripts of the .rpm', () => {
-  const folder = folderForEach();
-  const calls = () => readFileSync(join(folder, 'calls'), 'utf8').trim().split('\n');
-
-  beforeEach(() => {
-    mkdirSync(join(folder, 'bin'));
-    writeFileSync(join(folder, 'calls'), '');
-    double('setup');
-  });
-  const double = (name: string, exitCode = 0) => {
-    const line = `#!/bin/sh\necho "${name} $*" >>${folder}/calls\necho noise\necho noise >&2\nexit ${exitCode}\n`;
-    writeFileSync(join(folder, 'bin', name), line, { mode: 0o755 });
-  };
-  /** As rpm does: with sh, and how many versions of the package will be there as $1. */
-  function run(section: string, left: number) {
-    const [, script = ''] = new RegExp(`^%${section}\\n([^%]*)`, 'm').exec(SPEC) ?? [];
-    const own = script.replaceAll('/usr/lib/stickpin/setup', 'setup').replace('[ -d /run/systemd/system ]', 'false');
-    const env = { PATH: `${join(folder, 'bin')}:/usr/bin:/bin` };
-    return spawnSync('/bin/sh', ['-c', own, 'sh', String(left)], { env, encoding: 'utf8' });
-  }
-  const SETUP = 'setup --first auto --start auto';
-  const INSTALL = 'semodule --priority=200 --install=/usr/lib/stickpin/stickpin.cil';
-
-  it('load the module, label what is there, and go on', () => {
-    for (const name of ['semodule', 'restorecon']) double(name);
-    expect(run('post', 1).status).toBe(0);
-    expect(calls()).toEqual([INSTALL, 'restorecon -R /usr/lib/stickpin', SETUP]);
-  });
-
-  it('go on with a line when the module can not be loaded, and without SELinux', () => {
-    double('semodule', 1);
-    expect(run('post', 1)).toMatchObject({
-      status: 0,
-      stderr: 'stickpin: its SELinux module was not loaded, and the installation goes on\nnoise\n',
-    });
-    expect(calls()).toEqual([INSTALL, SETUP]);
-    expect(run('postun', 0).status).toBe(0);
-  });
-
-  it('remove the module with the last version only', () => {
-    double('semodule');
-    expect([run('postun', 1).status, calls()]).toEqual([0, ['']]);
-    expect([run('postun', 0).status, calls()]).toEqual([0, ['semodule --priority=200 --remove=stickpin']]);
   });
 });

@@ -7,8 +7,11 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fitsInventory, writeInventory } from './inventory.ts';
 
-/** How many results of one kind stay in the cache; the ones that were used longest ago go first. */
-const keptPerKind = 3;
+/**
+ * How many results of one kind stay in the cache, as many as a run has machines of different
+ * systems; the ones that were used longest ago go first.
+ */
+const keptPerKind = 4;
 
 /**
  * Where built things are kept between test runs: `STICKPIN_TEST_CACHE`, else

@@ -3,8 +3,8 @@ import { buildOnce, cachedPath } from './build-cache.ts';
 import { debianMirror } from './debian-mirror.ts';
 import { execute } from './execute.ts';
 
-/** A root folder that the tests have: a release of Debian, or trixie with Cockpit. */
-export type Suite = Release | 'cockpit';
+/** A root folder that the tests have: a release of Debian, or trixie with Cockpit or SELinux. */
+export type Suite = Release | 'cockpit' | 'selinux';
 
 type Release = 'trixie' | 'bookworm';
 
@@ -35,6 +35,9 @@ interface RootRecipe {
   readonly newer?: { readonly suite: string; readonly packages: readonly string[] };
 }
 
+/** Which label SELinux gives to which file of a root folder with Debian's policy. */
+export const FILE_CONTEXTS = '/etc/selinux/default/contexts/files/file_contexts';
+
 /**
  * Its hash names the folder in the cache. Raise `version` when something else than the lists
  * changes how it is built.
@@ -46,6 +49,12 @@ const recipes: Readonly<Record<Suite, RootRecipe>> = {
     suite: 'trixie',
     architecture,
     packages: [...packages, 'cockpit-ws', 'cockpit-bridge', 'cockpit-system', 'polkitd', 'sudo'],
+  },
+  selinux: {
+    version: 1,
+    suite: 'trixie',
+    architecture,
+    packages: [...packages, 'policycoreutils', 'selinux-policy-default'],
   },
   // Its own containerd is 1.6, which can't pin. That of trixie needs no newer glibc.
   bookworm: {
@@ -78,6 +87,7 @@ export async function debianRoot(suite: Suite): Promise<string> {
 
 async function buildRoot(directory: string, { suite, packages, newer }: RootRecipe): Promise<void> {
   const mirror = await debianMirror();
+  const root = join(directory, 'root');
   const suites = [suite, ...(newer ? [newer.suite] : [])];
   const argv = [
     'mmdebstrap',
@@ -91,7 +101,7 @@ async function buildRoot(directory: string, { suite, packages, newer }: RootReci
     '--dpkgopt=path-exclude=/usr/share/locale/*',
     '--aptopt=Acquire::Retries "5"',
     suite,
-    join(directory, 'root'),
+    root,
     '-',
   ];
   // The guest boots with an initrd of its own making, so the kernel's package needn't make one.
@@ -99,6 +109,9 @@ async function buildRoot(directory: string, { suite, packages, newer }: RootReci
     input: suites.map((name) => `deb ${mirror} ${name} main\n`).join(''),
     env: { ...process.env, INITRD: 'No' },
   });
+  if (packages.includes('selinux-policy-default')) {
+    await execute(['chroot', root, 'setfiles', '-mFT0', FILE_CONTEXTS, '/']);
+  }
 }
 
 /** A shell command that has apt take nothing but these packages from the newer release. */

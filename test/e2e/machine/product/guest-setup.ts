@@ -83,6 +83,15 @@ export const guestSetup: readonly GuestFile[] = [
   })),
   // The agent tells the journal of each question it is asked.
   { path: '/etc/systemd/system/qemu-guest-agent.service.d/quiet.conf', content: '[Service]\nLogLevelMax=notice\n' },
+  // With SELinux: commands run as those of a person, and what is denied gets into the journal.
+  {
+    path: '/etc/systemd/system/qemu-guest-agent.service.d/person.conf',
+    content: '[Service]\nSELinuxContext=-unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023\n',
+  },
+  {
+    path: '/etc/systemd/system/sockets.target.wants/systemd-journald-audit.socket',
+    link: '/usr/lib/systemd/system/systemd-journald-audit.socket',
+  },
   { path: '/etc/containerd/config.toml', content: containerdConfiguration },
   { path: '/etc/systemd/system/multi-user.target.wants/containerd.service', absent: true },
   { path: '/etc/systemd/system/default.target', link: '/usr/lib/systemd/system/multi-user.target' },

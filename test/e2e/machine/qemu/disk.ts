@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type BuildOptions, buildOnce } from '../../../support/rootfs/build-cache.ts';
-import { debianRoot, rootRecipe, type Suite } from '../../../support/rootfs/debian-root.ts';
+import { debianRoot, FILE_CONTEXTS, rootRecipe, type Suite } from '../../../support/rootfs/debian-root.ts';
 import { execute } from '../../../support/rootfs/execute.ts';
+import { argvIn } from '../../../support/rootfs/trixie-root.ts';
 import { initrdImage } from './initrd.ts';
 
 /**
@@ -25,6 +27,8 @@ export interface MachineImage {
   readonly diskFormat: 'raw' | 'qcow2';
   readonly kernel: string;
   readonly initrd: string;
+  /** What the kernel is given beside what every machine has. */
+  readonly kernelArguments: string;
   /**
    * How fast the processor counts, in kHz, as an earlier boot has measured it. Undefined: each boot
    * measures it.
@@ -33,6 +37,9 @@ export interface MachineImage {
 }
 
 const recipeVersion = 2;
+
+/** Without `audit` the kernel keeps silent about what SELinux denies. */
+const ENFORCING = 'security=selinux enforcing=1 audit=1 audit_backlog_limit=8192';
 
 /**
  * The image in the cache, made of a Debian root folder with `files` laid over it; built when the
@@ -47,7 +54,9 @@ export async function machineImage(
   const recipe = { version: recipeVersion, root: rootRecipe(suite), files: fingerprints };
   const directory = await buildOnce('machine', recipe, (partial) => buildImage(partial, suite, files), options);
   const path = (name: string) => join(directory, name);
-  return { disk: path('disk.img'), diskFormat: 'raw', kernel: path('vmlinuz'), initrd: path('initrd.img') };
+  const kernelArguments = suite === 'selinux' ? ENFORCING : 'audit=0';
+  const [disk, kernel, initrd] = [path('disk.img'), path('vmlinuz'), path('initrd.img')];
+  return { disk, diskFormat: 'raw', kernel, initrd, kernelArguments };
 }
 
 async function buildImage(directory: string, suite: Suite, files: readonly GuestFile[]): Promise<void> {
@@ -69,6 +78,10 @@ async function buildDisk(directory: string, root: string, files: readonly GuestF
   await mkdir(joined);
   await mkdir(additions);
   for (const file of files) await place(additions, file);
+  // The root folder has its labels.
+  if (existsSync(join(root, FILE_CONTEXTS))) {
+    await execute(argvIn(root, 'setfiles', '-mFT0', '-r', additions, FILE_CONTEXTS, additions));
+  }
   const script =
     'mount -t overlay overlay -o "ro,lowerdir=$0:$1" "$2" && exec mkfs.ext4 -q -F -m 0 -O ^metadata_csum -E lazy_itable_init=0,root_owner=0:0 -d "$2" "$3" 4G';
   const disk = join(directory, 'disk.img');

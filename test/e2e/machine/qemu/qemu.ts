@@ -59,7 +59,7 @@ const kernelCommandLine = [
   'console=ttyS0 root=/dev/vda rw panic=1 no_timer_check',
   'tsc=reliable loglevel=3 quiet systemd.show_status=error',
   'init_on_alloc=0 transparent_hugepage=never',
-  'audit=0 cryptomgr.notests 8250.nr_uarts=1 rcupdate.rcu_expedited=1',
+  'cryptomgr.notests 8250.nr_uarts=1 rcupdate.rcu_expedited=1',
   `mitigations=off nowatchdog net.ifnames=0 modprobe.blacklist=${unusedModules.join(',')}`,
 ].join(' ');
 
@@ -67,8 +67,9 @@ const kernelCommandLine = [
  * On a busy host the kernel may measure the speed of its processor so wrongly that its clock runs
  * several times too fast, and nothing waits long enough.
  */
-function commandLineFor({ tscKhz }: MachineImage): string {
-  return tscKhz === undefined ? kernelCommandLine : `${kernelCommandLine} tsc_early_khz=${tscKhz}`;
+function commandLineFor({ kernelArguments, tscKhz }: MachineImage): string {
+  const line = `${kernelCommandLine} ${kernelArguments}`;
+  return tscKhz === undefined ? line : `${line} tsc_early_khz=${tscKhz}`;
 }
 
 /** Where a QEMU keeps what is its own, and how it begins. */
