@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import packageJson from '../../../package.json' with { type: 'json' };
@@ -63,4 +63,26 @@ export async function makePackage(
   await mkdir(directory, { recursive: true });
   await copyFile(join(made, name), join(directory, name));
   return join(directory, name);
+}
+
+/**
+ * A `.deb` like `deb`, of another version, which its program says, too. Returns its path in `directory`.
+ *
+ * @param daemon takes the place of the daemon
+ */
+export async function remadeDeb(deb: string, directory: string, version: string, daemon?: string): Promise<string> {
+  const unpacked = join(directory, `unpacked-${version}`);
+  await mkdir(directory, { recursive: true });
+  await execute(['dpkg-deb', '--raw-extract', deb, unpacked]);
+  const replace = async (file: string, from: string, to: string) =>
+    writeFile(file, (await readFile(file, 'utf8')).replace(from, to));
+  await replace(join(unpacked, 'DEBIAN/control'), `Version: ${packageJson.version}`, `Version: ${version}`);
+  const dist = join(unpacked, 'usr/lib/stickpin/dist');
+  for (const name of (await readdir(dist)).filter((one) => one.endsWith('.js')))
+    await replace(join(dist, name), `version:"${packageJson.version}"`, `version:"${version}"`);
+  if (daemon !== undefined) await writeFile(join(dist, 'main.js'), daemon);
+  const made = join(directory, `stickpin_${version}_amd64.deb`);
+  await execute(['dpkg-deb', '--root-owner-group', '-Zxz', '-z1', '--build', unpacked, made]);
+  await rm(unpacked, { recursive: true });
+  return made;
 }
