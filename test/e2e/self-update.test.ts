@@ -62,7 +62,7 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     console.log(steps.at(-1));
   };
   const step = (name: string) => machine().untilOutput(`step ${name}`, `grep -x '${name}' ${STATE}/step`);
-  /** Exactly one daemon runs, of this version, with its state; the images of the release are pinned. */
+  /** Exactly one daemon runs, of this version, with its state, and its release is pinned. */
   const expectOneDaemon = async (version: string) => {
     await node.until(
       `the release to be there and pinned by ${version}`,

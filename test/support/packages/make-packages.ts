@@ -66,7 +66,8 @@ export async function makePackage(
 }
 
 /**
- * A `.deb` like `deb`, of another version, which its program says, too. Returns its path in `directory`.
+ * A `.deb` like `deb`, of another version, which its program says, too. Returns its path in
+ * `directory`.
  *
  * @param daemon takes the place of the daemon
  */
