@@ -4,6 +4,7 @@ import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, write
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { have } from '../../support/requirements.ts';
 
 const script = new URL('../../../systemd/self-update', import.meta.url).pathname;
 const arch = process.arch === 'arm64' ? 'arm64' : 'x64';
@@ -229,6 +230,14 @@ case $* in *${name}) echo '2.0.0 good' >${root()}/usr/lib/stickpin/program ;; es
     const { status, stderr } = run('2.0.0', { VERIFY_PACKAGE: 'test -d' });
     expect([status, installed()]).toEqual([1, '1.0.0 good']);
     expect(stderr).toContain("'test -d' refuses the package: nothing was installed");
+  });
+
+  it.runIf(have('root'))('installs nothing where the program is read-only, as in an image of a host', () => {
+    const lib = join(root(), 'usr/lib/stickpin');
+    const mount = `mount --bind ${lib} ${lib} && mount -o remount,bind,ro ${lib} && exec /bin/sh ${script} start`;
+    const { status, stderr } = run('2.0.0', {}, ['-c', `exec unshare --mount /bin/sh -c '${mount}'`]);
+    expect([status, stderr]).toEqual([1, expect.stringContaining('stickpin is updated with that image')]);
+    expect(existsSync(state('step'))).toBe(false);
   });
 
   it('only proves a release that is installed already', () => {
