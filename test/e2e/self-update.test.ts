@@ -24,7 +24,8 @@ while [ -e /root/hold ]; do sleep 1; done
 `;
 /** Holds the lock of dpkg as apt does, until it is stopped. F_SETLK is 6, F_WRLCK is 1. */
 const LOCK = `open my $lock, "+<", "/var/lib/dpkg/lock" or die;
-fcntl($lock, 6, pack("s s x4 q q i x4", 1, 0, 0, 0, 0)) or die;
+my $flock = pack("s s x4 q q i x4", 1, 0, 0, 0, 0);
+fcntl($lock, 6, $flock) or die;
 sleep 3600;
 `;
 /** Stops dpkg once it has put some of its new files in place, and writes how many it had to. */
