@@ -8,7 +8,7 @@ import { sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts'
 import { commandsOf } from '../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
-import { makePackage, remadeDeb } from '../support/packages/make-packages.ts';
+import { makePackage, remadePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installCriPuller, pullAll } from './machine/product/cri-pull.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -122,7 +122,8 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     const phaseOf = ({ bundles }: StatusReport, version: string) =>
       bundles.find((bundle) => bundle.name === 'stickpin' && bundle.version === version)?.phase;
 
-    const good = await plug(NEWEST, 12, await remadeDeb(inject('deb'), directory, NEWEST));
+    const { path } = await remadePackage(inject('deb'), directory, NEWEST);
+    const good = await plug(NEWEST, 12, path);
     await node.until('the newer stickpin to be proven', (report) => phaseOf(report, NEWEST) === 'proven');
     expect(await installed()).toBe(`stickpin\t${NEWEST}\n${NEWEST}`);
     await good.unplug();

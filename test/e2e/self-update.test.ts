@@ -1,20 +1,16 @@
 import { join } from 'node:path';
 import { beforeAll, expect, inject, test } from 'vitest';
-import { parsePublicKey } from '../../src/bundle/keys/keys.ts';
-import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
-import { remadeDeb } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
+import { bringUpdate, phaseOfUpdate, selfUpdateSettings, UPDATE_STATE } from './machine/product/self-update.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
 const OLD = '0.1.0';
 const NEW = '0.1.100';
 const BROKEN = '0.1.101';
-const UNIT = 'stickpin-self-update.service';
-const STATE = '/var/lib/stickpin-update';
 const LIB = '/usr/lib/stickpin';
 
 /** Refuses no package, and holds the update while the file is there, also after a boot. */
@@ -62,7 +58,7 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     steps.push(`${(performance.now() / 1000).toFixed(0)} s: ${what}`);
     console.log(steps.at(-1));
   };
-  const step = (name: string) => machine().untilOutput(`step ${name}`, `grep -x '${name}' ${STATE}/step`);
+  const step = (name: string) => machine().untilOutput(`step ${name}`, `grep -x '${name}' ${UPDATE_STATE}/step`);
   /** Exactly one daemon runs, of this version, with its state, and its release is pinned. */
   const expectOneDaemon = async (version: string) => {
     await node.until(
@@ -79,20 +75,15 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
       'one',
     );
   };
-  const phaseOf = ({ bundles }: StatusReport, version: string) =>
-    bundles.find((bundle) => bundle.name === 'stickpin' && bundle.version === version)?.phase;
-
-  /** Brings a release of stickpin, and takes the stick out once it is activated. */
-  const bring = async (version: string, sequence: number, daemon?: string) => {
-    const path = await remadeDeb(inject('deb'), directory, version, daemon);
-    const folder = join(directory, version);
-    const attachments = [{ path, name: `stickpin_${version}_amd64.deb`, mediaType: 'application/octet-stream' }];
-    const dir = join(folder, 'stickpin');
-    await makeSampleBundle({ dir, name: 'stickpin', version, sequence, keys: [key], images: [], attachments });
-    const plugged = await machine().plug(await makeStick({ image: `${folder}.img`, folder }));
-    await node.until(`${version} to be activated`, (report) => phaseOf(report, version) === 'activated');
-    await plugged.unplug();
-  };
+  const bring = (version: string, sequence: number, daemon?: string) =>
+    bringUpdate(machine, {
+      like: inject('deb'),
+      directory,
+      key,
+      version,
+      sequence,
+      ...(daemon !== undefined && { daemon }),
+    });
 
   beforeAll(async () => {
     await machine().output('systemctl enable --now containerd.service');
@@ -101,13 +92,11 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     await machine().putFile('/root/lock.pl', LOCK);
     await machine().putFile('/root/freeze', FREEZE);
     await machine().putFile(
-      `/etc/systemd/system/${UNIT}.d/verify.conf`,
+      '/etc/systemd/system/stickpin-self-update.service.d/verify.conf',
       '[Service]\nEnvironment=VERIFY_PACKAGE=/usr/local/bin/verify\n',
     );
     await machine().output('systemctl daemon-reload');
-    const { keyId } = parsePublicKey(key.publicPem, key.name);
-    const configuration = `[hooks]\nactivated = "${UNIT}"\n[streams.stickpin]\nunits = ["${UNIT}"]\nunit_keys = ["${keyId}"]\n`;
-    await startInstalled(machine(), { keys: { [key.name]: key.publicPem }, configuration });
+    await startInstalled(machine(), { keys: { [key.name]: key.publicPem }, configuration: selfUpdateSettings(key) });
     await makeSampleBundle({ dir: join(directory, 'ocp/stickpin'), keys: [key] });
     const stick = await makeStick({ image: join(directory, 'ocp.img'), folder: join(directory, 'ocp') });
     const plugged = await machine().plug(stick);
@@ -125,7 +114,7 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     note('agent is back');
     await machine().untilOutput('the package to be kept again', 'test -e /run/verify-is-reached');
     await expectOneDaemon(OLD);
-    await machine().output(`test ! -e ${STATE}/step`);
+    await machine().output(`test ! -e ${UPDATE_STATE}/step`);
   });
 
   test('while another program has the lock of dpkg the update waits, and says so', async () => {
@@ -154,9 +143,11 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     note('cut in check');
     await machine().powerCut(false);
     note('agent is back');
-    await node.until('the update to be proven', (report) => phaseOf(report, NEW) === 'proven');
+    await node.until('the update to be proven', (report) => phaseOfUpdate(report, NEW) === 'proven');
     note('proven');
-    expect(await machine().output(`cut -d' ' -f1 ${STATE}/result; ls ${STATE}`)).toMatch(/^ok\n(?!.*\bstep\b)/s);
+    expect(await machine().output(`cut -d' ' -f1 ${UPDATE_STATE}/result; ls ${UPDATE_STATE}`)).toMatch(
+      /^ok\n(?!.*\bstep\b)/s,
+    );
     await expectOneDaemon(NEW);
   });
 
@@ -169,10 +160,10 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     note('cut in return');
     await machine().powerCut();
     note('booted');
-    await machine().untilOutput('the earlier stickpin to be back', `grep ^failed ${STATE}/result`);
+    await machine().untilOutput('the earlier stickpin to be back', `grep ^failed ${UPDATE_STATE}/result`);
     note('taken back');
     await expectOneDaemon(NEW);
     await expect.poll(node.statusText).toMatch(/stickpin 0\.1\.101 .* The hook activated failed/);
-    await machine().output(`test ! -e ${STATE}/step`);
+    await machine().output(`test ! -e ${UPDATE_STATE}/step`);
   });
 });

@@ -66,24 +66,34 @@ export async function makePackage(
 }
 
 /**
- * A `.deb` like `deb`, of another version, which its program says, too. Returns its path in
- * `directory`.
+ * A `.deb` or image like `made`, of another version, which its program says, too.
  *
  * @param daemon takes the place of the daemon
  */
-export async function remadeDeb(deb: string, directory: string, version: string, daemon?: string): Promise<string> {
-  const unpacked = join(directory, `unpacked-${version}`);
+export async function remadePackage(
+  made: string,
+  directory: string,
+  version: string,
+  daemon?: string,
+): Promise<{ readonly path: string; readonly name: string }> {
+  const tree = join(directory, `tree-${version}`);
+  const isDeb = made.endsWith('.deb');
+  const name = isDeb ? `stickpin_${version}_amd64.deb` : `stickpin-${version}-x86-64.sysext.raw`;
+  const path = join(directory, name);
   await mkdir(directory, { recursive: true });
-  await execute(['dpkg-deb', '--raw-extract', deb, unpacked]);
+  await execute(isDeb ? ['dpkg-deb', '--raw-extract', made, tree] : ['unsquashfs', '-quiet', '-dest', tree, made]);
   const replace = async (file: string, from: string, to: string) =>
     writeFile(file, (await readFile(file, 'utf8')).replace(from, to));
-  await replace(join(unpacked, 'DEBIAN/control'), `Version: ${packageJson.version}`, `Version: ${version}`);
-  const dist = join(unpacked, 'usr/lib/stickpin/dist');
-  for (const name of (await readdir(dist)).filter((one) => one.endsWith('.js')))
-    await replace(join(dist, name), `version:"${packageJson.version}"`, `version:"${version}"`);
+  if (isDeb) await replace(join(tree, 'DEBIAN/control'), `Version: ${packageJson.version}`, `Version: ${version}`);
+  const dist = join(tree, 'usr/lib/stickpin/dist');
+  for (const file of (await readdir(dist)).filter((one) => one.endsWith('.js')))
+    await replace(join(dist, file), `version:"${packageJson.version}"`, `version:"${version}"`);
   if (daemon !== undefined) await writeFile(join(dist, 'main.js'), daemon);
-  const made = join(directory, `stickpin_${version}_amd64.deb`);
-  await execute(['dpkg-deb', '--root-owner-group', '-Zxz', '-z1', '--build', unpacked, made]);
-  await rm(unpacked, { recursive: true });
-  return made;
+  await execute(
+    isDeb
+      ? ['dpkg-deb', '--root-owner-group', '-Zxz', '-z1', '--build', tree, path]
+      : ['mksquashfs', tree, path, '-all-root', '-noappend', '-quiet', '-no-progress'],
+  );
+  await rm(tree, { recursive: true });
+  return { path, name };
 }
