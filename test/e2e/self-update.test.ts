@@ -28,8 +28,8 @@ sleep 3600;
 const FREEZE = `most=0
 while :; do
   now=$(find ${LIB} -name '*.dpkg-new' | wc -l)
-  if [ $now -lt $most ]; then kill -STOP $(pidof dpkg) && echo "$now of $most" >/run/frozen && exit; fi
-  most=$now
+  if [ $((most - now)) -gt 20 ]; then kill -STOP $(pidof dpkg) && echo "$now of $most" >/run/frozen && exit; fi
+  [ $now -lt $most ] || most=$now
 done
 `;
 /** Unpacks half of what comes back, once, and goes no further. */

@@ -92,7 +92,7 @@ esac`,
     archive('2.0.0', program);
     const first = run();
     expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(first.stderr).toContain('stickpin@2.0.0 was not ready and healthy in time: stickpin 1.0.0 is back');
+    expect(first.stderr).toContain('stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back');
     archive('2.0.0', 'good');
     const again = run();
     expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
