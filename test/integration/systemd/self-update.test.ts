@@ -70,6 +70,7 @@ esac`,
         ROOT: root(),
         POLL_SECONDS: '0.05',
         HEALTH_SECONDS: '5',
+        STEADY_SECONDS: '1',
         STICKPIN_DIGEST: `sha256:${version}`,
         STICKPIN_BUNDLE: `stickpin@${version}`,
         STICKPIN_NAME: 'stickpin',
@@ -92,7 +93,9 @@ esac`,
     archive('2.0.0', program);
     const first = run();
     expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(first.stderr).toContain('stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back');
+    expect(first.stderr).toContain(
+      'stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back',
+    );
     archive('2.0.0', 'good');
     const again = run();
     expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
@@ -181,6 +184,11 @@ esac`,
 
   it('checks for as long as it should when the clock is set right meanwhile', () => {
     executable(join(base, 'bin/date'), `echo $(($(cat ${base}/now 2>/dev/null || echo 1) + 1000)) | tee ${base}/now`);
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+  });
+
+  it('takes a node that answers slowly for no fault', () => {
+    executable(join(base, 'bin/timeout'), 'sleep 1');
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
 
