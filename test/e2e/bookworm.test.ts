@@ -2,17 +2,16 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { beforeAll, expect, inject, test } from 'vitest';
-import { parsePublicKey } from '../../src/bundle/keys/keys.ts';
-import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts';
 import { commandsOf } from '../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
-import { makePackage, remadePackage } from '../support/packages/make-packages.ts';
+import { makePackage, remadeDeb } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installCriPuller, pullAll } from './machine/product/cri-pull.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { packagesOn } from './machine/product/packages.ts';
+import { phaseOfUpdate, selfUpdateSettings } from './machine/product/self-update.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
 /** The version of the update by hand, and of the one from a stick. */
@@ -105,11 +104,12 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
   });
 
   test('a stick brings a newer stickpin, and the node runs it after a boot', async () => {
-    const unit = 'stickpin-self-update.service';
-    const { keyId } = parsePublicKey(readFileSync(join(directory, 'factory-2026.pub'), 'utf8'), 'factory-2026');
-    const settings = `[hooks]\nactivated = "${unit}"\n[streams.stickpin]\nunits = ["${unit}"]\nunit_keys = ["${keyId}"]\n`;
+    const settings = selfUpdateSettings(readFileSync(join(directory, 'factory-2026.pub'), 'utf8'));
     await machine().putFile('/etc/stickpin/stickpin.toml.d/update.toml', settings);
-    await machine().putFile(`/etc/systemd/system/${unit}.d/soon.conf`, '[Service]\nEnvironment=HEALTH_SECONDS=240\n');
+    await machine().putFile(
+      '/etc/systemd/system/stickpin-self-update.service.d/soon.conf',
+      '[Service]\nEnvironment=HEALTH_SECONDS=240\n',
+    );
     await machine().output('systemctl daemon-reload && systemctl restart stickpin');
     const plug = async (version: string, sequence: number, deb: string) => {
       const folder = join(directory, `update-${sequence}`);
@@ -119,12 +119,10 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
       return machine().plug(stick);
     };
     const installed = () => machine().output('dpkg-query --show stickpin; stickpin --version');
-    const phaseOf = ({ bundles }: StatusReport, version: string) =>
-      bundles.find((bundle) => bundle.name === 'stickpin' && bundle.version === version)?.phase;
 
-    const { path } = await remadePackage(inject('deb'), directory, NEWEST);
+    const { path } = await remadeDeb(inject('deb'), directory, NEWEST);
     const good = await plug(NEWEST, 12, path);
-    await node.until('the newer stickpin to be proven', (report) => phaseOf(report, NEWEST) === 'proven');
+    await node.until('the newer stickpin to be proven', (report) => phaseOfUpdate(report, NEWEST) === 'proven');
     expect(await installed()).toBe(`stickpin\t${NEWEST}\n${NEWEST}`);
     await good.unplug();
 

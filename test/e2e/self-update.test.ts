@@ -96,7 +96,10 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
       '[Service]\nEnvironment=VERIFY_PACKAGE=/usr/local/bin/verify\n',
     );
     await machine().output('systemctl daemon-reload');
-    await startInstalled(machine(), { keys: { [key.name]: key.publicPem }, configuration: selfUpdateSettings(key) });
+    await startInstalled(machine(), {
+      keys: { [key.name]: key.publicPem },
+      configuration: selfUpdateSettings(key.publicPem),
+    });
     await makeSampleBundle({ dir: join(directory, 'ocp/stickpin'), keys: [key] });
     const stick = await makeStick({ image: join(directory, 'ocp.img'), folder: join(directory, 'ocp') });
     const plugged = await machine().plug(stick);

@@ -66,34 +66,29 @@ export async function makePackage(
 }
 
 /**
- * A `.deb` or image like `made`, of another version, which its program says, too.
+ * A `.deb` like `deb`, of another version, which its program says, too.
  *
  * @param daemon takes the place of the daemon
  */
-export async function remadePackage(
-  made: string,
+export async function remadeDeb(
+  deb: string,
   directory: string,
   version: string,
   daemon?: string,
 ): Promise<{ readonly path: string; readonly name: string }> {
   const tree = join(directory, `tree-${version}`);
-  const isDeb = made.endsWith('.deb');
-  const name = isDeb ? `stickpin_${version}_amd64.deb` : `stickpin-${version}-x86-64.sysext.raw`;
+  const name = `stickpin_${version}_amd64.deb`;
   const path = join(directory, name);
   await mkdir(directory, { recursive: true });
-  await execute(isDeb ? ['dpkg-deb', '--raw-extract', made, tree] : ['unsquashfs', '-quiet', '-dest', tree, made]);
+  await execute(['dpkg-deb', '--raw-extract', deb, tree]);
   const replace = async (file: string, from: string, to: string) =>
     writeFile(file, (await readFile(file, 'utf8')).replace(from, to));
-  if (isDeb) await replace(join(tree, 'DEBIAN/control'), `Version: ${packageJson.version}`, `Version: ${version}`);
+  await replace(join(tree, 'DEBIAN/control'), `Version: ${packageJson.version}`, `Version: ${version}`);
   const dist = join(tree, 'usr/lib/stickpin/dist');
   for (const file of (await readdir(dist)).filter((one) => one.endsWith('.js')))
     await replace(join(dist, file), `version:"${packageJson.version}"`, `version:"${version}"`);
   if (daemon !== undefined) await writeFile(join(dist, 'main.js'), daemon);
-  await execute(
-    isDeb
-      ? ['dpkg-deb', '--root-owner-group', '-Zxz', '-z1', '--build', tree, path]
-      : ['mksquashfs', tree, path, '-all-root', '-noappend', '-quiet', '-no-progress'],
-  );
+  await execute(['dpkg-deb', '--root-owner-group', '-Zxz', '-z1', '--build', tree, path]);
   await rm(tree, { recursive: true });
   return { path, name };
 }

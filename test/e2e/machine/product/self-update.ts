@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, type SampleKey } from '../../../support/bundles/sample-bundle.ts';
-import { remadePackage } from '../../../support/packages/make-packages.ts';
+import { remadeDeb } from '../../../support/packages/make-packages.ts';
 import type { Machine } from '../machine.ts';
 import { makeStick } from '../qemu/stick.ts';
 import { stickpinOn } from './node.ts';
@@ -13,8 +13,8 @@ const UNIT = 'stickpin-self-update.service';
 export const UPDATE_STATE = '/var/lib/stickpin-update';
 
 /** What lets releases of stream `stickpin` by this key update stickpin, as TOML text. */
-export function selfUpdateSettings(key: SampleKey): string {
-  const { keyId } = parsePublicKey(key.publicPem, key.name);
+export function selfUpdateSettings(publicPem: string): string {
+  const { keyId } = parsePublicKey(publicPem, 'the key');
   return `[hooks]\nactivated = "${UNIT}"\n[streams.stickpin]\nunits = ["${UNIT}"]\nunit_keys = ["${keyId}"]\n`;
 }
 
@@ -24,7 +24,7 @@ export function phaseOfUpdate({ bundles }: StatusReport, version: string): strin
 }
 
 /** An update of stickpin on a stick. */
-export interface Update {
+interface Update {
   /** The package that is installed, a file of the host. */
   readonly like: string;
   readonly directory: string;
@@ -40,7 +40,7 @@ export async function bringUpdate(
   machine: () => Machine,
   { like, directory, key, version, sequence, daemon }: Update,
 ): Promise<void> {
-  const { path, name } = await remadePackage(like, directory, version, daemon);
+  const { path, name } = await remadeDeb(like, directory, version, daemon);
   const folder = join(directory, version);
   const attachments = [{ path, name, mediaType: 'application/octet-stream' }];
   const dir = join(folder, 'stickpin');
