@@ -166,7 +166,7 @@ describeMachine('an update of stickpin whose power is cut', 'installed', (machin
     await machine().untilOutput('the earlier stickpin to be back', `grep ^failed ${UPDATE_STATE}/result`);
     note('taken back');
     await expectOneDaemon(NEW);
-    await expect.poll(node.statusText).toMatch(/stickpin 0\.1\.101 .* The hook activated failed/);
+    await expect.poll(node.statusText).toMatch(/The hook activated failed: .* stickpin 0\.1\.101 activated/);
     await machine().output(`test ! -e ${UPDATE_STATE}/step`);
   });
 });
