@@ -67,6 +67,8 @@ put_tree() {
   folder=$(inside "$(dirname "$2")")
   name=$(basename "$2")
   mkdir -p "$folder"
+  # Cut between the two moves below, the earlier one stays until the new one is whole.
+  [ -e "$folder/$name" ] || [ ! -d "$folder/$name.old" ] || mv "$folder/$name.old" "$folder/$name"
   rm -rf "$folder/$name.new" "$folder/$name.old"
   cp -R "$here/$1" "$folder/$name.new"
   chmod -R u=rwX,go=rX "$folder/$name.new"
@@ -74,6 +76,8 @@ put_tree() {
   # A vendor's settings lie there as well, and stay.
   vendor=$(inside "$2/stickpin.toml.d")
   [ ! -d "$vendor" ] || cp -RPp "$vendor" "$folder/$name.new/stickpin.toml.d"
+  # A power cut leaves empty files of what is not on the disk.
+  sync -f "$folder/$name.new"
   if [ -L "$folder/$name" ]; then rm -f "$folder/$name"; fi
   [ ! -d "$folder/$name" ] || mv "$folder/$name" "$folder/$name.old"
   mv "$folder/$name.new" "$folder/$name"

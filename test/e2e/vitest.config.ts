@@ -19,6 +19,7 @@ const LongestFirst = longestFirst([
   'test/e2e/packages.test.ts',
   'test/e2e/sysext.test.ts',
   'test/e2e/rpm.test.ts',
+  'test/e2e/self-update.test.ts',
   'test/e2e/bookworm.test.ts',
   'test/e2e/selinux.test.ts',
   'test/e2e/cockpit.test.ts',

@@ -181,12 +181,16 @@ export class OffersClient implements BlobSource {
     signal: AbortSignal,
   ): Promise<Buffer> {
     const { who } = this.pace;
+    const tooLarge = () =>
+      offersError('offers/answer', `${who} sends ${what} with more than ${maxBytes} bytes, which is not read`);
+    if (Number(response.headers['content-length'] ?? 0) > maxBytes) {
+      response.destroy();
+      throw tooLarge();
+    }
     const tooSlow = `${what} was not there within ${wireLimits.documentMs / 1_000} s`;
     const timer = setTimeout(() => response.destroy(new Error(tooSlow)), wireLimits.documentMs);
     try {
-      return await wholeBody(streamBody(response, this.pace, signal), maxBytes, () =>
-        offersError('offers/answer', `${who} sends ${what} with more than ${maxBytes} bytes, which is not read`),
-      );
+      return await wholeBody(streamBody(response, this.pace, signal), maxBytes, tooLarge);
     } finally {
       clearTimeout(timer);
     }

@@ -80,9 +80,9 @@ export interface Machine {
   reboot(): Promise<void>;
   /**
    * Loses everything that was not written to the disk yet, starts again, and waits until systemd
-   * has started everything.
+   * has started everything, or with `isWhole` false only until commands can be run.
    */
-  powerCut(): Promise<void>;
+  powerCut(isWhole?: boolean): Promise<void>;
   /**
    * Saves the machine as it runs to files in `directory`, and ends it. No stick may be plugged in.
    */
@@ -238,7 +238,7 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
       await copyFile(join(shared, basename(stick.image)), stick.image);
     },
     reboot: () => bootAgain(qemu, agent, () => agent.start('systemctl reboot')),
-    powerCut: () => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset')),
+    powerCut: (isWhole) => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset'), isWhole),
     terminal: async (number) => {
       const columns = 80;
       // Blanks at its begin and end are cells, too.
@@ -256,13 +256,14 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
 }
 
 /**
- * Waits for the agent of a boot that has just begun, then for systemd. Rejects with
- * {@link WrongClock}.
+ * Waits for the agent of a boot that has just begun, then for systemd if the boot must be whole.
+ * Rejects with {@link WrongClock}.
  */
-async function booted(qemu: Qemu, agent: GuestAgent): Promise<void> {
+async function booted(qemu: Qemu, agent: GuestAgent, isWhole = true): Promise<void> {
   const isAgent = (data: QmpEvent['data']) => data.id === agentPort && data.open === true;
   await qemu.qmp.nextEvent('VSERPORT_CHANGE', isAgent, bootTimeoutMs);
   await agent.synchronise(300_000);
+  if (!isWhole) return checkClock(agent);
   const [started] = await Promise.all([
     agent.run('systemctl is-system-running --wait', { timeoutMs: bootTimeoutMs }),
     checkClock(agent),
@@ -271,9 +272,14 @@ async function booted(qemu: Qemu, agent: GuestAgent): Promise<void> {
   if (state !== 'running' && state !== 'degraded') throw new Error(`systemd is "${state}": ${started.stderr}`);
 }
 
-async function bootAgain(qemu: Qemu, agent: GuestAgent, reset: () => Promise<unknown>): Promise<void> {
+async function bootAgain(
+  qemu: Qemu,
+  agent: GuestAgent,
+  reset: () => Promise<unknown>,
+  isWhole?: boolean,
+): Promise<void> {
   await Promise.all([qemu.qmp.nextEvent('RESET', () => true, bootTimeoutMs), reset()]);
-  await booted(qemu, agent);
+  await booted(qemu, agent, isWhole);
 }
 
 /** Directories of test processes that were killed before they could tidy up. */

@@ -5,6 +5,7 @@ import {
   lstatSync,
   mkdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -118,6 +119,35 @@ describe.runIf(have(archiveNeed))('the archive', () => {
     mkdirSync(installed('etc/crio'));
     install();
     expect(existsSync(tmpfiles)).toBe(true);
+  });
+
+  /** Another program in place of one that install.sh calls; it can call that by its path. */
+  const instead = (name: string, text: string) => {
+    mkdirSync(join(root, 'bin'), { recursive: true });
+    writeFileSync(join(root, 'bin', name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    return { encoding: 'utf8', env: { PATH: `${join(root, 'bin')}:${process.env.PATH}` } } as const;
+  };
+
+  it('has the new program on the disk before the earlier one goes', () => {
+    install();
+    const calls = join(root, 'calls');
+    instead('sync', `echo "sync $*" >>${calls}`);
+    const options = instead('mv', `echo "mv $*" >>${calls}\nexec /bin/mv "$@"`);
+    const { status } = spawnSync('/bin/sh', [join(unpacked, 'install.sh'), '--root', root], options);
+    const lib = installed('usr/lib/stickpin');
+    const order = [`sync -f ${lib}.new`, `mv ${lib} ${lib}.old`, `mv ${lib}.new ${lib}`];
+    const lines = readFileSync(calls, 'utf8').split('\n');
+    expect([status, lines.filter((line) => order.includes(line))]).toEqual([0, order]);
+  });
+
+  it('keeps the earlier program when it is cut while it replaces it, and the next run fails', () => {
+    install();
+    const lib = installed('usr/lib/stickpin');
+    renameSync(lib, `${lib}.old`);
+    const { status } = spawnSync('/bin/sh', [join(unpacked, 'install.sh'), '--root', root], instead('cp', 'exit 1'));
+    expect([status, existsSync(join(lib, 'bin/node'))]).toEqual([1, true]);
+    install();
+    expect(existsSync(`${lib}.old`)).toBe(false);
   });
 
   it('changes nothing when it is installed again, and removes files of an older version', () => {

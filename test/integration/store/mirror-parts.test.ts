@@ -200,7 +200,7 @@ describe('a file with the content of a release', () => {
     for (const name of names()) if (join(parts, name) !== partOf(1)) rmSync(join(parts, name));
     lose();
     expect(reopen().loss).toMatchObject({
-      left: 'earlier',
+      remains: 'earlier',
       message: expect.stringContaining('some images that stickpin pulled stay on the disk'),
     });
     expect([versions(), opened.store.load().pulledByUs?.size]).toEqual([['4.13.1'], 0]);

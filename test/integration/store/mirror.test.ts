@@ -184,7 +184,7 @@ describe('the mirror of the state database', () => {
     ];
     lose();
     expect(open().loss).toMatchObject({
-      left: 'mirror',
+      remains: 'mirror',
       message: expect.stringMatching(
         /state\.db could not be used: it is gone\. stickpin goes on with .*state\.json of 20/,
       ),
@@ -236,7 +236,7 @@ describe('the mirror of the state database', () => {
     for (const suffix of ['', '.before', '.before.new']) writeFileSync(`${mirror}${suffix}`, 'garbage'.repeat(1_000));
     const { loss } = open();
     expect(loss).toMatchObject({
-      left: 'nothing',
+      remains: 'nothing',
       message: expect.stringMatching(/goes on with a new one: all pins stay/),
     });
     expect(names()).toEqual([]);
@@ -266,7 +266,7 @@ describe('the mirror of the state database', () => {
     stale.prepare('UPDATE bundle SET activated_at = NULL').run();
     stale.close();
     const { loss, store } = open();
-    expect(loss).toMatchObject({ left: 'mirror', message: expect.stringContaining('as many changes as its mirror') });
+    expect(loss).toMatchObject({ remains: 'mirror', message: expect.stringContaining('as many changes as its mirror') });
     expect(store.load().bundles[0]?.activatedAt).toBe(NOON);
     expect(store.events(undefined, 10)).toHaveLength(3);
     expect(open().loss).toBeUndefined();

@@ -1,8 +1,10 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { have } from '../../support/requirements.ts';
 
 const script = new URL('../../../systemd/self-update', import.meta.url).pathname;
 const arch = process.arch === 'arm64' ? 'arm64' : 'x64';
@@ -67,7 +69,8 @@ esac`,
         PATH: `${join(base, 'bin')}:${process.env.PATH}`,
         ROOT: root(),
         POLL_SECONDS: '0.05',
-        HEALTH_SECONDS: '2',
+        HEALTH_SECONDS: '5',
+        STEADY_SECONDS: '1',
         STICKPIN_DIGEST: `sha256:${version}`,
         STICKPIN_BUNDLE: `stickpin@${version}`,
         STICKPIN_NAME: 'stickpin',
@@ -90,7 +93,9 @@ esac`,
     archive('2.0.0', program);
     const first = run();
     expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(first.stderr).toContain('stickpin@2.0.0 was not ready and healthy in time: stickpin 1.0.0 is back');
+    expect(first.stderr).toContain(
+      'stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back',
+    );
     archive('2.0.0', 'good');
     const again = run();
     expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
@@ -115,24 +120,107 @@ esac`,
     expect(calls()).toContain('stickpin prove sha256:2.0.0');
   });
 
-  it.each([
-    ['install-1', '2.0.0 good', 'good'],
-    ['install-2', '2.0.0 good', 'good'],
-    ['check', '2.0.0 good', 'good'],
-    ['check', '1.0.0 good', 'bad'],
-    ['return', '1.0.0 good', 'bad'],
-  ] as const)('after a cut at step %s a boot ends with %s', (step, after, program) => {
-    archive('2.0.0', program);
-    // Everything is kept, and the runner is not started.
+  /** Everything is kept, and the runner was cut at this step. */
+  function cutAt(step: string, program: string): void {
     const systemctl = readFileSync(join(base, 'bin/systemctl'), 'utf8');
     executable(join(base, 'bin/systemctl'), 'exit 0');
     expect(run().stderr).toContain('did not end');
     writeFileSync(join(base, 'bin/systemctl'), systemctl);
     writeFileSync(state('step'), `${step}\n`);
-    const isInstalled = step === 'check' || step === 'return';
-    if (isInstalled) writeFileSync(join(root(), 'usr/lib/stickpin/program'), `2.0.0 ${program}\n`);
-    run('2.0.0', {}, [state('self-update'), 'run']);
+    if (!step.startsWith('install')) writeFileSync(join(root(), 'usr/lib/stickpin/program'), `2.0.0 ${program}\n`);
+  }
+  const boot = () => run('2.0.0', {}, [state('self-update'), 'run']);
+
+  it.each([
+    ['install-1', '2.0.0 good', 'good'],
+    ['install-2', '2.0.0 good', 'good'],
+    ['check-1', '2.0.0 good', 'good'],
+    ['check-3', '2.0.0 good', 'good'],
+    ['check-1', '1.0.0 good', 'bad'],
+    ['return', '1.0.0 good', 'bad'],
+  ] as const)('after a cut at step %s a boot ends with %s', (step, after, program) => {
+    archive('2.0.0', program);
+    cutAt(step, program);
+    boot();
     expect([installed(), existsSync(state('step'))]).toEqual([after, false]);
+  });
+
+  it('puts the earlier one back when the new one takes the node down at each check', () => {
+    cutAt('check-1', 'good');
+    executable(join(base, 'bin/timeout'), `grep -q 2.0.0 ${root()}/usr/lib/stickpin/program || exit 0\nkill -9 $PPID`);
+    const boots = [boot(), boot(), boot()].map(({ status }) => status);
+    expect([boots, installed()]).toEqual([[null, null, null], '2.0.0 good']);
+    boot();
+    expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 good', false]);
+  });
+
+  it('keeps nothing anew while an update has not ended', () => {
+    cutAt('install-2', 'good');
+    writeFileSync(join(root(), 'usr/lib/stickpin/program'), '2.0.0 half\n');
+    executable(join(base, 'bin/systemctl'), 'exit 0');
+    expect(run().stderr).toContain('The update that was begun did not end');
+    writeFileSync(state('step'), 'return\n');
+    boot();
+    expect(installed()).toBe('1.0.0 good');
+  });
+
+  it('tries again later when the earlier one could not be put back', () => {
+    cutAt('return', 'bad');
+    executable(join(base, 'bin/tar'), 'echo No space left >&2\nexit 2');
+    expect(run('2.0.0', { RETRY_SECONDS: '0' }, [state('self-update'), 'run'])).toMatchObject({ status: 1 });
+    expect(readFileSync(state('step'), 'utf8')).toBe('return\n');
+    rmSync(join(base, 'bin/tar'));
+    boot();
+    expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 good', false]);
+  });
+
+  it('puts the earlier one back when the installation took the program away', () => {
+    const name = `stickpin-2.0.0-linux-${arch}`;
+    executable(join(base, 'made', name, 'install.sh'), `rm -r ${root()}/usr/lib/stickpin\nexit 1`);
+    execFileSync('tar', ['-czf', join(base, 'attachments', `${name}.tar.gz`), '-C', join(base, 'made'), name]);
+    expect(run().stderr).toContain('stickpin 1.0.0 is back');
+    expect(installed()).toBe('1.0.0 good');
+  });
+
+  it('checks for as long as it should when the clock is set right meanwhile', () => {
+    executable(join(base, 'bin/date'), `echo $(($(cat ${base}/now 2>/dev/null || echo 1) + 1000)) | tee ${base}/now`);
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+  });
+
+  it('takes a node that answers slowly for no fault', () => {
+    executable(join(base, 'bin/timeout'), 'sleep 1');
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+  });
+
+  it('takes a socket that is masked for no fault', () => {
+    const systemctl = join(base, 'bin/systemctl');
+    const masked = `case "$*" in 'start stickpin-registry.socket'*) exit 1 ;; esac`;
+    executable(systemctl, `${masked}\n${readFileSync(systemctl, 'utf8')}`);
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+  });
+
+  it.each([
+    ['deb', 'dpkg', `stickpin_2.0.0_${{ x64: 'amd64', arm64: 'arm64' }[arch]}.deb`],
+    ['rpm', 'rpm', `stickpin-2.0.0-1.${{ x64: 'x86_64', arm64: 'aarch64' }[arch]}.rpm`],
+  ])('waits for another program that holds the lock of %s packages, and says so', async (format, manager, name) => {
+    const lock = join(base, 'lock');
+    mkdirSync(join(root(), 'var/lib/dpkg'), { recursive: true });
+    for (const path of [lock, join(base, 'attachments', name)]) writeFileSync(path, '');
+    linkSync(lock, join(root(), 'var/lib/dpkg/lock'));
+    writeFileSync(join(root(), 'usr/lib/stickpin/format'), `${format}\n`);
+    executable(
+      join(base, 'bin', manager),
+      `case $1 in --eval) echo /var/lib/dpkg/lock && exit ;; esac
+flock --nonblock ${lock} true || exit 2
+case $* in *${name}) echo '2.0.0 good' >${root()}/usr/lib/stickpin/program ;; esac`,
+    );
+    const holder = spawn('flock', [lock, 'sh', '-c', 'echo held; exec sleep 1'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await once(holder.stdout, 'data');
+    const { status, stderr } = run();
+    expect([status, installed()]).toEqual([0, '2.0.0 good']);
+    expect(stderr.split(`Another program holds the lock of ${format} packages`)).toHaveLength(2);
   });
 
   it.each(['', 'stickpin-9-linux-x64.tar.gz stickpin-9-linux-arm64.tar.gz'])(
@@ -150,6 +238,14 @@ esac`,
     const { status, stderr } = run('2.0.0', { VERIFY_PACKAGE: 'test -d' });
     expect([status, installed()]).toEqual([1, '1.0.0 good']);
     expect(stderr).toContain("'test -d' refuses the package: nothing was installed");
+  });
+
+  it.runIf(have('root'))('installs nothing where the program is read-only, as in an image of a host', () => {
+    const lib = join(root(), 'usr/lib/stickpin');
+    const mount = `mount --bind ${lib} ${lib} && mount -o remount,bind,ro ${lib} && exec /bin/sh ${script} start`;
+    const { status, stderr } = run('2.0.0', {}, ['-c', `exec unshare --mount /bin/sh -c '${mount}'`]);
+    expect([status, stderr]).toEqual([1, expect.stringContaining('stickpin is updated with that image')]);
+    expect(existsSync(state('step'))).toBe(false);
   });
 
   it('only proves a release that is installed already', () => {

@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import packageJson from '../../../package.json' with { type: 'json' };
@@ -63,4 +63,32 @@ export async function makePackage(
   await mkdir(directory, { recursive: true });
   await copyFile(join(made, name), join(directory, name));
   return join(directory, name);
+}
+
+/**
+ * A `.deb` like `deb`, of another version, which its program says, too.
+ *
+ * @param daemon takes the place of the daemon
+ */
+export async function remadeDeb(
+  deb: string,
+  directory: string,
+  version: string,
+  daemon?: string,
+): Promise<{ readonly path: string; readonly name: string }> {
+  const tree = join(directory, `tree-${version}`);
+  const name = `stickpin_${version}_amd64.deb`;
+  const path = join(directory, name);
+  await mkdir(directory, { recursive: true });
+  await execute(['dpkg-deb', '--raw-extract', deb, tree]);
+  const replace = async (file: string, from: string, to: string) =>
+    writeFile(file, (await readFile(file, 'utf8')).replace(from, to));
+  await replace(join(tree, 'DEBIAN/control'), `Version: ${packageJson.version}`, `Version: ${version}`);
+  const dist = join(tree, 'usr/lib/stickpin/dist');
+  for (const file of (await readdir(dist)).filter((one) => one.endsWith('.js')))
+    await replace(join(dist, file), `version:"${packageJson.version}"`, `version:"${version}"`);
+  if (daemon !== undefined) await writeFile(join(dist, 'main.js'), daemon);
+  await execute(['dpkg-deb', '--root-owner-group', '-Zxz', '-z1', '--build', tree, path]);
+  await rm(tree, { recursive: true });
+  return { path, name };
 }
