@@ -265,7 +265,8 @@ class EngineImages {
   async pins(signal: AbortSignal): Promise<{ readonly pins: readonly Pin[]; readonly lasting: readonly Pin[] }> {
     const { client } = this;
     const [listed, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
-    // Podman lists an image once for each of its stores, and only one of them has our tags.
+    // Podman lists an image once for each store, one of which has our tags (docs/runtime-facts.md,
+    // fact 54).
     const byId = Map.groupBy(listed, ({ Id }) => Id);
     const isTagged = (name: string) => (image: EngineImage) => image.RepoTags.map(fullName).includes(name);
     // The tags of an image that is not listed are unknown.
