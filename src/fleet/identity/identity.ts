@@ -4,10 +4,11 @@ import { createSecureContext, type SecureContext, type SecureContextOptions } fr
 import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { digestOf } from '../../platform/digest.ts';
 import type { Log, LogFields } from '../../platform/log.ts';
 import { Observable } from '../../platform/subscription.ts';
 import { fleetError } from '../trouble.ts';
-import { findIdentity, type IdentitySettings, type IdentityText } from './kubelet-files.ts';
+import { findIdentity, type IdentitySettings, type IdentityText, readSmallFile } from './kubelet-files.ts';
 
 export interface Identity {
   /** The name of the own Node. */
@@ -48,8 +49,8 @@ export interface IdentityWay {
   readonly kept: string;
   /** Those that are known before they are read. */
   readonly files?: readonly string[];
-  /** People copy them: a change counts once it has stayed the same between two looks. */
-  readonly areCopied?: true;
+  /** One that people copy: other content counts once it has stayed the same between two looks. */
+  readonly copied?: string;
   /** @throws AppError `fleet/identity`: which file is missing or can't be used */
   read(signal: AbortSignal): Promise<ReadIdentity | RefusedIdentity>;
 }
@@ -125,13 +126,14 @@ export class IdentityKeeper extends Observable {
   async refresh(signal: AbortSignal): Promise<void> {
     const { way, log } = this.options;
     // Read before the files: a change in between is noticed the next time.
-    const seen = await stateOf(this.files);
-    const isCopying = way.areCopied === true && seen !== this.looked;
+    const seen = await stateOf(this.files, way.copied);
+    const isCopying = way.copied !== undefined && seen !== this.looked;
     this.looked = seen;
-    if (this.identity !== undefined && (seen === this.seen || isCopying)) return;
+    const isUsed = seen === this.seen && this.trouble === undefined;
+    if (this.identity !== undefined && (isUsed || isCopying)) return;
     try {
       const read = await way.read(signal);
-      this.seen = isDeepStrictEqual(read.files, this.files) ? seen : await stateOf(read.files);
+      this.seen = isDeepStrictEqual(read.files, this.files) ? seen : await stateOf(read.files, way.copied);
       this.files = read.files;
       if ('refusal' in read) {
         this.identity = undefined;
@@ -164,14 +166,19 @@ function isSame(before: Identity | undefined, next: Identity): boolean {
   return isDeepStrictEqual([before.node, before.keys, before.options.key], [next.node, next.keys, next.options.key]);
 }
 
-/** Changes when a file is replaced or rewritten, also behind a link. */
-async function stateOf(files: readonly string[]): Promise<string> {
+/**
+ * Changes when a file is replaced or rewritten, also behind a link. The content of the copied one
+ * counts, since a program may write it again and again as it is.
+ */
+async function stateOf(files: readonly string[], copied?: string): Promise<string> {
   const states = await Promise.all(
     files.map((file) =>
-      stat(file, { bigint: true }).then(
-        ({ dev, ino, size, mtimeNs, ctimeNs }) => [dev, ino, size, mtimeNs, ctimeNs].join(':'),
-        () => 'absent',
-      ),
+      file === copied
+        ? readSmallFile(file, { mayOthersWrite: false }).then((text) => digestOf(Buffer.from(text)), reasonOf)
+        : stat(file, { bigint: true }).then(
+            ({ dev, ino, size, mtimeNs, ctimeNs }) => [dev, ino, size, mtimeNs, ctimeNs].join(':'),
+            () => 'absent',
+          ),
     ),
   );
   return states.join(' ');

@@ -35,7 +35,7 @@ export function byKeys(settings: KeySettings, stateDir: string, log: Log): Ident
     what: 'The key of this node, or the list of keys,',
     kept: 'the keys from before stay in use',
     files: [path, settings.keys_file],
-    areCopied: true,
+    copied: settings.keys_file,
     read: async (signal) => {
       const files = [path, settings.keys_file];
       const list = await readKeys(settings.keys_file).catch((error: unknown) => error);

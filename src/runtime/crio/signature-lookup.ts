@@ -36,9 +36,13 @@ export function createSignatureLookup(paths: SignatureLookupPaths, address: Mirr
     });
   };
   const wanted = async (): Promise<string | undefined> => {
-    const files = await walkFiles(paths.policiesDirectory, { recursive: false });
-    for (const path of [paths.policyPath, ...files.filter((one) => one.endsWith('.json'))])
-      if (demandsSigstore((await readIfPresent(path)) ?? '')) return renderSignatureLookup(address);
+    try {
+      const files = await walkFiles(paths.policiesDirectory, { recursive: false });
+      for (const path of [paths.policyPath, ...files.filter((one) => one.endsWith('.json'))])
+        if (demandsSigstore((await readIfPresent(path)) ?? '')) return renderSignatureLookup(address);
+    } catch {
+      return renderSignatureLookup(address); // what can't be read may demand them
+    }
     return undefined;
   };
   return {

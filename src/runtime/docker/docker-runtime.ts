@@ -265,9 +265,12 @@ class EngineImages {
   async pins(signal: AbortSignal): Promise<{ readonly pins: readonly Pin[]; readonly lasting: readonly Pin[] }> {
     const { client } = this;
     const [listed, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
-    const tags = new Map(listed.map(({ Id, RepoTags }) => [Id, RepoTags.map(fullName)]));
+    // Podman lists an image once for each store, one of which has our tags (docs/runtime-facts.md,
+    // fact 54).
+    const byId = Map.groupBy(listed, ({ Id }) => Id);
+    const isTagged = (name: string) => (image: EngineImage) => image.RepoTags.map(fullName).includes(name);
     // The tags of an image that is not listed are unknown.
-    const isLasting = ({ reference, imageId }: Pin) => tags.get(imageId)?.includes(digestName(reference)) ?? true;
+    const isLasting = ({ reference, imageId }: Pin) => byId.get(imageId)?.some(isTagged(digestName(reference))) ?? true;
     return { pins, lasting: pins.filter(isLasting) };
   }
 

@@ -266,7 +266,10 @@ describe('the mirror of the state database', () => {
     stale.prepare('UPDATE bundle SET activated_at = NULL').run();
     stale.close();
     const { loss, store } = open();
-    expect(loss).toMatchObject({ remains: 'mirror', message: expect.stringContaining('as many changes as its mirror') });
+    expect(loss).toMatchObject({
+      remains: 'mirror',
+      message: expect.stringContaining('as many changes as its mirror'),
+    });
     expect(store.load().bundles[0]?.activatedAt).toBe(NOON);
     expect(store.events(undefined, 10)).toHaveLength(3);
     expect(open().loss).toBeUndefined();

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -32,6 +33,13 @@ afterEach(async () => {
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
 });
+
+function podman() {
+  const units = { reloadUnit: () => Promise.reject(new Error('none')), onUnitChange: () => () => undefined };
+  const mirror = { authority: '127.0.0.1:5000', token: '0'.repeat(32) };
+  const parts = { title: 'Podman', socketPath: client.socketPath, unitNames: [], units, mirror };
+  return createDockerRuntime({ ...parts, log: createRecordingLog() });
+}
 
 describe('lists of Docker', () => {
   const image = (at: number) => ({ Id: `sha256:${at}`, RepoTags: [`a:${at}`], RepoDigests: null, Labels: { a: 'b' } });
@@ -69,11 +77,25 @@ describe('lists of Docker', () => {
     answers = { '/containers/json': [container] };
     expect(await listContainers(client, signal)).toEqual([]);
     answers = { '/containers/json': [{ ...container, Names: 7 }] };
-    const unit = { reloadUnit: () => Promise.reject(new Error('none')), onUnitChange: () => () => undefined };
-    const mirror = { authority: '127.0.0.1:5000', token: '0'.repeat(32) };
-    const parts = { title: 'Docker', socketPath: client.socketPath, unitNames: [], units: unit, mirror };
-    const runtime = createDockerRuntime({ ...parts, log: createRecordingLog() });
+    const runtime = podman();
     await expect(runtime.removeImage('i', signal)).rejects.toThrow('container that can not be read uses it');
+    runtime.close();
+  });
+
+  it('hold a pin whose image Podman lists once for each store, and not one without its tag', async () => {
+    const reference = `quay.io/a@sha256:${'a'.repeat(64)}`;
+    const name = `/stickpin-pin-${createHash('sha256').update(reference).digest('hex').slice(0, 24)}`;
+    const pin = { Id: 'c1', Names: [name], ImageID: 'i', State: 'created', Labels: { 'io.stickpin.pin': reference } };
+    const tagged = { Id: 'i', RepoTags: [`quay.io/a:sha256-${'a'.repeat(64)}`], RepoDigests: [] };
+    const untagged = { ...tagged, RepoTags: [] };
+    const runtime = podman();
+    const rendered = async (...images: object[]) => {
+      const info = { DockerRootDir: '/', Driver: 'overlay', DriverStatus: [] };
+      answers = { '/_ping': 'OK', '/info': info, '/containers/json': [pin], '/images/json': images };
+      return runtime.observe(signal);
+    };
+    expect(await rendered(tagged, untagged)).toMatchObject({ renderedPins: [reference], foundPins: [reference] });
+    expect(await rendered(untagged)).toMatchObject({ renderedPins: [], foundPins: [reference] });
     runtime.close();
   });
 

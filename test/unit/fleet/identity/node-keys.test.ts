@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
@@ -175,6 +175,38 @@ describe('the key of a node', () => {
     writeFileSync(settings().keys_file, `# again\n${key} host-1\n`);
     await look(kept);
     expect([kept.current(), kept.fault(), news]).toEqual([before, undefined, 3]);
+  });
+
+  it('has no other list than that which is there, also when it is written all the time as it was', async () => {
+    const key = await listed('host-1');
+    writeFileSync(settings().keys_file, `${key} host-1\n${OTHER} host-2\n`);
+    const kept = keeper();
+    await kept.refresh(NEVER_ABORTED);
+    for (const seconds of [10, 20]) {
+      writeFileSync(settings().keys_file, `${key} host-1\n`);
+      utimesSync(settings().keys_file, seconds, seconds);
+      await kept.refresh(NEVER_ABORTED);
+    }
+    expect([...(kept.current()?.keys?.values() ?? [])]).toEqual(['host-1']);
+  });
+
+  it('has no fault once the list before is there again, untouched', async () => {
+    const key = await listed('host-1');
+    const [link, whole] = [settings().keys_file, join(base, 'whole.keys')];
+    const pointTo = (path: string) => {
+      rmSync(link, { force: true });
+      symlinkSync(path, link);
+    };
+    writeFileSync(whole, `${key} host-1\n`);
+    pointTo(whole);
+    const kept = keeper();
+    await kept.refresh(NEVER_ABORTED);
+    pointTo(join(base, 'absent.keys'));
+    await look(kept);
+    expect(kept.fault()).toMatch(/fleet\.keys is not there; .*; the keys from before stay in use$/);
+    pointTo(whole);
+    await look(kept);
+    expect([kept.current()?.node, kept.fault()]).toEqual(['host-1', undefined]);
   });
 
   it.each([0o664, 0o646])('counts no list that others may write (%o)', async (mode) => {

@@ -1,7 +1,15 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { demandsSigstore, renderSignatureLookup } from '../../../../src/runtime/crio/signature-lookup.ts';
+import {
+  createSignatureLookup,
+  demandsSigstore,
+  renderSignatureLookup,
+} from '../../../../src/runtime/crio/signature-lookup.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 describe('look-up of sigstore signatures', () => {
+  const base = folderForEach();
   const sigstore = [{ type: 'sigstoreSigned', keyPath: '/etc/pki/cosign.pub' }];
   const anything = [{ type: 'insecureAcceptAnything' }];
 
@@ -18,6 +26,20 @@ describe('look-up of sigstore signatures', () => {
   it('is not wanted where the policy is not JSON', () => {
     expect(demandsSigstore('')).toBe(false);
     expect(demandsSigstore('{"type": "sigstoreSigned"')).toBe(false);
+  });
+
+  it('is wanted where a policy can not be read, which may demand signatures', async () => {
+    const paths = {
+      policyPath: join(base, 'policy.json'),
+      policiesDirectory: join(base, 'policies'),
+      signatureLookupFile: join(base, '99-stickpin.yaml'),
+    };
+    const lookup = createSignatureLookup(paths, { authority: '127.0.0.1:5317', token: 'a'.repeat(32) });
+    expect(await lookup.isCurrent()).toBe(true);
+    mkdirSync(paths.policyPath, { recursive: true });
+    expect(await lookup.isCurrent()).toBe(false);
+    await lookup.write();
+    expect(await lookup.isCurrent()).toBe(true);
   });
 
   it('is configured for our registry only', () => {
