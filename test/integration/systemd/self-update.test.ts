@@ -23,8 +23,8 @@ describe('the update of stickpin from a release', () => {
     chmodSync(path, 0o755);
   }
 
-  /** @param program whether its daemon is healthy, or its installation breaks off */
-  function archive(version: string, program: 'good' | 'bad' | 'refused'): void {
+  /** @param program how its daemon is, or that its installation breaks off */
+  function archive(version: string, program: 'good' | 'bad' | 'strict' | 'hung' | 'refused'): void {
     const name = `stickpin-${version}-linux-${arch}`;
     const folder = join(base, 'made', name);
     executable(
@@ -49,7 +49,11 @@ echo '${version} ${program}' >${root()}/usr/lib/stickpin/program`,
     executable(
       join(root(), 'usr/bin/stickpin'),
       `echo "stickpin $*" >>${base}/calls
-case $1 in --version) cut -d' ' -f1 ${lib}/program ;; status) ${is('good')} ;; esac`,
+case $1 in
+  --version) ! ${is('hung')} || exec sleep 30; cut -d' ' -f1 ${lib}/program ;;
+  status) ! ${is('bad')} ;;
+  config) ! ${is('strict')} ;;
+esac`,
     );
     executable(
       join(base, 'bin/systemctl'),
@@ -89,22 +93,25 @@ esac`,
     expect(existsSync(state('step'))).toBe(false);
   });
 
-  it.each(['bad', 'refused'] as const)('puts the earlier one back, once, when the new one is %s', (program) => {
-    archive('2.0.0', program);
-    const first = run();
-    expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(first.stderr).toContain(
-      'stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back',
-    );
-    archive('2.0.0', 'good');
-    const again = run();
-    expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(again.stderr).toContain(`To try it again: rm ${state('result')}`);
-    expect(calls()).not.toContain('prove');
-    archive('2.1.0', 'good');
-    rmSync(join(base, 'attachments', `stickpin-2.0.0-linux-${arch}.tar.gz`));
-    expect([run('2.1.0').status, installed()]).toEqual([0, '2.1.0 good']);
-  });
+  it.each(['bad', 'refused', 'strict'] as const)(
+    'puts the earlier one back, once, when the new one is %s',
+    (program) => {
+      archive('2.0.0', program);
+      const first = run();
+      expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
+      expect(first.stderr).toContain(
+        'stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back',
+      );
+      archive('2.0.0', 'good');
+      const again = run();
+      expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
+      expect(again.stderr).toContain(`To try it again: rm ${state('result')}`);
+      expect(calls()).not.toContain('prove');
+      archive('2.1.0', 'good');
+      rmSync(join(base, 'attachments', `stickpin-2.0.0-linux-${arch}.tar.gz`));
+      expect([run('2.1.0').status, installed()]).toEqual([0, '2.1.0 good']);
+    },
+  );
 
   it('puts the earlier one back when the package is of another version than its release', () => {
     expect([run('3.0.0').status, installed()]).toEqual([1, '1.0.0 good']);
@@ -182,13 +189,27 @@ esac`,
     expect(installed()).toBe('1.0.0 good');
   });
 
+  it('puts the earlier one back when the new one does not name its version', () => {
+    executable(join(base, 'bin/timeout'), 'shift; exec /usr/bin/timeout 1 "$@"');
+    archive('2.0.0', 'hung');
+    const from = Date.now();
+    expect([run().status, installed()]).toEqual([1, '1.0.0 good']);
+    expect(Date.now() - from).toBeLessThan(20_000);
+  });
+
+  it('installs nothing where the settings are wrong already', () => {
+    writeFileSync(join(root(), 'usr/lib/stickpin/program'), '1.0.0 strict\n');
+    expect(run()).toEqual({ status: 1, stderr: expect.stringContaining('The settings are wrong') });
+    expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 strict', false]);
+  });
+
   it('checks for as long as it should when the clock is set right meanwhile', () => {
     executable(join(base, 'bin/date'), `echo $(($(cat ${base}/now 2>/dev/null || echo 1) + 1000)) | tee ${base}/now`);
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
 
   it('takes a node that answers slowly for no fault', () => {
-    executable(join(base, 'bin/timeout'), 'sleep 1');
+    executable(join(base, 'bin/timeout'), 'sleep 1; shift; exec "$@"');
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
 
