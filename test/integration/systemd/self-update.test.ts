@@ -59,7 +59,8 @@ esac`,
       join(base, 'bin/systemctl'),
       `case "$*" in
   *'is-active stickpin.service') ${is('half')} && exit 1; exit 0 ;;
-  *MainPID*) echo 7 ;;
+  *MainPID*) cat ${base}/pid 2>/dev/null || echo 7 ;;
+  'restart stickpin.service') echo restarted >>${base}/calls ;;
   'start stickpin-self-update-run.service') [ ! -s ${state('step')} ] || exec /bin/sh ${state('self-update')} run ;;
 esac`,
     );
@@ -217,6 +218,35 @@ esac`,
     executable(systemctl, `${masked}\n${readFileSync(systemctl, 'utf8')}`);
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
+
+  it.each([
+    ['is started again where the package left the earlier one running, as a disabled one', '', true],
+    ['is not started twice', `echo 8 >${base}/pid;`, false],
+  ])('the new daemon %s', (_, restart, isRestarted) => {
+    bringDeb();
+    executable(join(base, 'bin/dpkg'), `${restart} echo '2.0.0 good' >${root()}/usr/lib/stickpin/program`);
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+    expect(calls().includes('restarted')).toBe(isRestarted);
+  });
+
+  it('installs where the lock that is held belongs to a file of another filesystem', () => {
+    const lock = join(root(), 'var/lib/dpkg/lock');
+    bringDeb();
+    executable(join(base, 'bin/dpkg'), `echo '2.0.0 good' >${root()}/usr/lib/stickpin/program`);
+    const command = `exec flock ${lock} /bin/sh ${script} start`;
+    const { status, stderr } = run('2.0.0', {}, ['-c', command]);
+    expect([status, installed()]).toEqual([0, '2.0.0 good']);
+    expect(stderr).toContain('Another program holds the lock');
+  });
+
+  /** The program is installed as a .deb, and a newer one is there. */
+  function bringDeb(): void {
+    const lock = join(root(), 'var/lib/dpkg/lock');
+    mkdirSync(join(lock, '..'), { recursive: true });
+    const deb = `stickpin_2.0.0_${{ x64: 'amd64', arm64: 'arm64' }[arch]}.deb`;
+    for (const path of [lock, join(base, 'attachments', deb)]) writeFileSync(path, '');
+    writeFileSync(join(root(), 'usr/lib/stickpin/format'), 'deb\n');
+  }
 
   it.each([
     ['deb', 'dpkg', `stickpin_2.0.0_${{ x64: 'amd64', arm64: 'arm64' }[arch]}.deb`],
