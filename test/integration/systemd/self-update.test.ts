@@ -196,6 +196,27 @@ esac`,
     expect(Date.now() - from).toBeLessThan(20_000);
   });
 
+  it('installs nothing where no copy of the state can be kept', () => {
+    writeFileSync(join(root(), 'var/lib/stickpin/state.db'), 'x');
+    executable(
+      join(base, 'bin/tar'),
+      `case $* in *state.tar*) echo No space left >&2 && exit 2 ;; esac; exec /bin/tar "$@"`,
+    );
+    expect(run()).toEqual({ status: 1, stderr: 'No space left\n' });
+    expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 good', false]);
+  });
+
+  it('keeps a copy of the state', () => {
+    for (const name of ['state.db', 'state.db-wal', 'state.json', 'lock'])
+      writeFileSync(join(root(), 'var/lib/stickpin', name), 'x');
+    expect(run().status).toBe(0);
+    const names = execFileSync('tar', ['-tf', state('state.tar')], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .sort();
+    expect(names).toEqual(['state.db', 'state.db-wal', 'state.json']);
+  });
+
   it('installs nothing where the settings are wrong already', () => {
     writeFileSync(join(root(), 'usr/lib/stickpin/program'), '1.0.0 strict\n');
     expect(run()).toEqual({ status: 1, stderr: expect.stringContaining('The settings are wrong') });
