@@ -14,13 +14,17 @@ describe('the manifests of a release for MicroShift', () => {
     mkdirSync(join(root, 'bin'));
     const double = `#!/bin/sh
 echo "$*" >>${root}/calls
+case $1 in is-active) cat ${root}/state && exit 3 ;; esac
 [ ! -s ${root}/failures ] || { truncate -s -1 ${root}/failures; exit 1; }
 `;
     writeFileSync(join(root, 'bin/systemctl'), double, { mode: 0o755 });
   });
 
   /** Starts of MicroShift fail that often. */
-  const failStarts = (times: number) => writeFileSync(join(root, 'failures'), 'x'.repeat(times));
+  const failStarts = (times: number, state = 'activating') => {
+    writeFileSync(join(root, 'failures'), 'x'.repeat(times));
+    writeFileSync(join(root, 'state'), state);
+  };
 
   /** @returns the files that MicroShift finds afterwards */
   function run(files: Readonly<Record<string, string>>, ends = 0): Readonly<Record<string, string>> | undefined {
@@ -54,9 +58,19 @@ echo "$*" >>${root}/calls
   it('count as given where the second start of MicroShift succeeds, and fail with it', () => {
     failStarts(1);
     run({ 'app.yaml': 'a' });
-    expect(calls()).toEqual(['try-restart microshift.service', 'start microshift.service']);
+    expect(calls()).toEqual([
+      'try-restart microshift.service',
+      'is-active microshift.service',
+      'start microshift.service',
+    ]);
     failStarts(2);
     run({ 'app.yaml': 'a' }, 1);
+  });
+
+  it('are given to a MicroShift that is not there, or was stopped meanwhile, without a start', () => {
+    failStarts(1, 'inactive');
+    run({ 'app.yaml': 'a' });
+    expect(calls()).not.toContain('start microshift.service');
   });
 
   it.each(['kustomization.yaml', 'kustomization.yml'])('keep a %s of their own', (name) => {

@@ -23,8 +23,8 @@ describe('the update of stickpin from a release', () => {
     chmodSync(path, 0o755);
   }
 
-  /** @param program whether its daemon is healthy, or its installation breaks off */
-  function archive(version: string, program: 'good' | 'bad' | 'refused'): void {
+  /** @param program how its daemon is, or that its installation breaks off */
+  function archive(version: string, program: 'good' | 'bad' | 'strict' | 'hung' | 'refused'): void {
     const name = `stickpin-${version}-linux-${arch}`;
     const folder = join(base, 'made', name);
     executable(
@@ -49,13 +49,18 @@ echo '${version} ${program}' >${root()}/usr/lib/stickpin/program`,
     executable(
       join(root(), 'usr/bin/stickpin'),
       `echo "stickpin $*" >>${base}/calls
-case $1 in --version) cut -d' ' -f1 ${lib}/program ;; status) ${is('good')} ;; esac`,
+case $1 in
+  --version) ! ${is('hung')} || exec sleep 30; cut -d' ' -f1 ${lib}/program ;;
+  status) ! ${is('bad')} ;;
+  config) ! ${is('strict')} ;;
+esac`,
     );
     executable(
       join(base, 'bin/systemctl'),
       `case "$*" in
   *'is-active stickpin.service') ${is('half')} && exit 1; exit 0 ;;
-  *MainPID*) echo 7 ;;
+  *MainPID*) cat ${base}/pid 2>/dev/null || echo 7 ;;
+  'restart stickpin.service') echo restarted >>${base}/calls ;;
   'start stickpin-self-update-run.service') [ ! -s ${state('step')} ] || exec /bin/sh ${state('self-update')} run ;;
 esac`,
     );
@@ -89,34 +94,35 @@ esac`,
     expect(existsSync(state('step'))).toBe(false);
   });
 
-  it.each(['bad', 'refused'] as const)('puts the earlier one back, once, when the new one is %s', (program) => {
-    archive('2.0.0', program);
-    const first = run();
-    expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(first.stderr).toContain(
-      'stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back',
-    );
-    archive('2.0.0', 'good');
-    const again = run();
-    expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
-    expect(again.stderr).toContain(`To try it again: rm ${state('result')}`);
-    expect(calls()).not.toContain('prove');
-    archive('2.1.0', 'good');
-    rmSync(join(base, 'attachments', `stickpin-2.0.0-linux-${arch}.tar.gz`));
-    expect([run('2.1.0').status, installed()]).toEqual([0, '2.1.0 good']);
-  });
+  it.each(['bad', 'refused', 'strict'] as const)(
+    'puts the earlier one back, once, when the new one is %s',
+    (program) => {
+      archive('2.0.0', program);
+      const first = run();
+      expect([first.status, installed()]).toEqual([1, '1.0.0 good']);
+      expect(first.stderr).toContain(
+        'stickpin@2.0.0 was not installed, ready and healthy in time: stickpin 1.0.0 is back',
+      );
+      archive('2.0.0', 'good');
+      const again = run();
+      expect([again.status, installed()]).toEqual([1, '1.0.0 good']);
+      expect(again.stderr).toContain(`To try it again: rm ${state('result')}`);
+      expect(calls()).not.toContain('prove');
+      archive('2.1.0', 'good');
+      rmSync(join(base, 'attachments', `stickpin-2.0.0-linux-${arch}.tar.gz`));
+      expect([run('2.1.0').status, installed()]).toEqual([0, '2.1.0 good']);
+    },
+  );
 
   it('puts the earlier one back when the package is of another version than its release', () => {
     expect([run('3.0.0').status, installed()]).toEqual([1, '1.0.0 good']);
   });
 
-  it('goes on after a kill within the installation', () => {
+  it('goes on after a kill within the installation, and proves the release', () => {
     writeFileSync(join(base, 'kill-install'), '');
-    expect(run().status).toBe(1);
-    expect([installed(), readFileSync(state('step'), 'utf8')]).toEqual(['2.0.0 half', 'install-2\n']);
-    expect(run('2.0.0', {}, [state('self-update'), 'run']).status).toBe(0);
-    expect(installed()).toBe('2.0.0 good');
-    expect(run().status).toBe(0);
+    const { status, stderr } = run();
+    expect([status, installed()]).toEqual([0, '2.0.0 good']);
+    expect(stderr.split('Installing stickpin@2.0.0')).toHaveLength(3);
     expect(calls()).toContain('stickpin prove sha256:2.0.0');
   });
 
@@ -182,13 +188,48 @@ esac`,
     expect(installed()).toBe('1.0.0 good');
   });
 
+  it('puts the earlier one back when the new one does not name its version', () => {
+    executable(join(base, 'bin/timeout'), 'shift; exec /usr/bin/timeout 1 "$@"');
+    archive('2.0.0', 'hung');
+    const from = Date.now();
+    expect([run().status, installed()]).toEqual([1, '1.0.0 good']);
+    expect(Date.now() - from).toBeLessThan(20_000);
+  });
+
+  it('installs nothing where no copy of the state can be kept', () => {
+    writeFileSync(join(root(), 'var/lib/stickpin/state.db'), 'x');
+    executable(
+      join(base, 'bin/tar'),
+      `case $* in *state.tar*) echo No space left >&2 && exit 2 ;; esac; exec /bin/tar "$@"`,
+    );
+    expect(run()).toEqual({ status: 1, stderr: 'No space left\n' });
+    expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 good', false]);
+  });
+
+  it('keeps a copy of the state', () => {
+    for (const name of ['state.db', 'state.db-wal', 'state.json', 'lock'])
+      writeFileSync(join(root(), 'var/lib/stickpin', name), 'x');
+    expect(run().status).toBe(0);
+    const names = execFileSync('tar', ['-tf', state('state.tar')], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .sort();
+    expect(names).toEqual(['state.db', 'state.db-wal', 'state.json']);
+  });
+
+  it('installs nothing where the settings are wrong already', () => {
+    writeFileSync(join(root(), 'usr/lib/stickpin/program'), '1.0.0 strict\n');
+    expect(run()).toEqual({ status: 1, stderr: expect.stringContaining('The settings are wrong') });
+    expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 strict', false]);
+  });
+
   it('checks for as long as it should when the clock is set right meanwhile', () => {
     executable(join(base, 'bin/date'), `echo $(($(cat ${base}/now 2>/dev/null || echo 1) + 1000)) | tee ${base}/now`);
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
 
   it('takes a node that answers slowly for no fault', () => {
-    executable(join(base, 'bin/timeout'), 'sleep 1');
+    executable(join(base, 'bin/timeout'), 'sleep 1; shift; exec "$@"');
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
 
@@ -198,6 +239,35 @@ esac`,
     executable(systemctl, `${masked}\n${readFileSync(systemctl, 'utf8')}`);
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
+
+  it.each([
+    ['is started again where the package left the earlier one running, as a disabled one', '', true],
+    ['is not started twice', `echo 8 >${base}/pid;`, false],
+  ])('the new daemon %s', (_, restart, isRestarted) => {
+    bringDeb();
+    executable(join(base, 'bin/dpkg'), `${restart} echo '2.0.0 good' >${root()}/usr/lib/stickpin/program`);
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+    expect(calls().includes('restarted')).toBe(isRestarted);
+  });
+
+  it('installs where the lock that is held belongs to a file of another filesystem', () => {
+    const lock = join(root(), 'var/lib/dpkg/lock');
+    bringDeb();
+    executable(join(base, 'bin/dpkg'), `echo '2.0.0 good' >${root()}/usr/lib/stickpin/program`);
+    const command = `exec flock ${lock} /bin/sh ${script} start`;
+    const { status, stderr } = run('2.0.0', {}, ['-c', command]);
+    expect([status, installed()]).toEqual([0, '2.0.0 good']);
+    expect(stderr).toContain('Another program holds the lock');
+  });
+
+  /** The program is installed as a .deb, and a newer one is there. */
+  function bringDeb(): void {
+    const lock = join(root(), 'var/lib/dpkg/lock');
+    mkdirSync(join(lock, '..'), { recursive: true });
+    const deb = `stickpin_2.0.0_${{ x64: 'amd64', arm64: 'arm64' }[arch]}.deb`;
+    for (const path of [lock, join(base, 'attachments', deb)]) writeFileSync(path, '');
+    writeFileSync(join(root(), 'usr/lib/stickpin/format'), 'deb\n');
+  }
 
   it.each([
     ['deb', 'dpkg', `stickpin_2.0.0_${{ x64: 'amd64', arm64: 'arm64' }[arch]}.deb`],
