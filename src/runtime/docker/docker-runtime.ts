@@ -179,8 +179,10 @@ class EngineImages {
 
   async list(signal: AbortSignal): Promise<RuntimeImage[]> {
     const { client, mirror } = this;
-    const [found, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
+    const [listed, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
     for (const { reference, imageId } of pins) this.pinnedIds.set(reference, imageId);
+    // Nobody can remove an image of a store that is only read, and a pull of it copies nothing.
+    const found = listed.filter(({ Id, ReadOnly }) => ReadOnly !== true || pins.some(({ imageId }) => imageId === Id));
     const ids = new Set(found.map(({ Id }) => Id));
     // Docker's containerd image store does not list an image that is unpacked and has lost blobs,
     // and pulls these not again (docs/runtime-facts.md, fact 55).

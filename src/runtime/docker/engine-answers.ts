@@ -42,7 +42,8 @@ export const info = v.object({
 
 export const createdAnswer = v.object({ Id: text });
 
-export const image = v.object({ Id: text, RepoTags: texts, RepoDigests: texts });
+/** `ReadOnly` is Podman's: it is of a store that it only reads, as `additionalimagestores`. */
+export const image = v.object({ Id: text, RepoTags: texts, RepoDigests: texts, ReadOnly: v.optional(v.boolean()) });
 
 export const imageDetails = v.object({
   ...image.entries,

@@ -41,6 +41,12 @@ function podman() {
   return createDockerRuntime({ ...parts, log: createRecordingLog() });
 }
 
+/** The container that pins the image `i`. */
+function pinOf(reference: string) {
+  const name = `/stickpin-pin-${createHash('sha256').update(reference).digest('hex').slice(0, 24)}`;
+  return { Id: 'c1', Names: [name], ImageID: 'i', State: 'created', Labels: { 'io.stickpin.pin': reference } };
+}
+
 describe('lists of Docker', () => {
   const image = (at: number) => ({ Id: `sha256:${at}`, RepoTags: [`a:${at}`], RepoDigests: null, Labels: { a: 'b' } });
 
@@ -84,19 +90,37 @@ describe('lists of Docker', () => {
 
   it('hold a pin whose image Podman lists once for each store, and not one without its tag', async () => {
     const reference = `quay.io/a@sha256:${'a'.repeat(64)}`;
-    const name = `/stickpin-pin-${createHash('sha256').update(reference).digest('hex').slice(0, 24)}`;
-    const pin = { Id: 'c1', Names: [name], ImageID: 'i', State: 'created', Labels: { 'io.stickpin.pin': reference } };
     const tagged = { Id: 'i', RepoTags: [`quay.io/a:sha256-${'a'.repeat(64)}`], RepoDigests: [] };
     const untagged = { ...tagged, RepoTags: [] };
     const runtime = podman();
     const rendered = async (...images: object[]) => {
       const info = { DockerRootDir: '/', Driver: 'overlay', DriverStatus: [] };
-      answers = { '/_ping': 'OK', '/info': info, '/containers/json': [pin], '/images/json': images };
+      answers = { '/_ping': 'OK', '/info': info, '/containers/json': [pinOf(reference)], '/images/json': images };
       return runtime.observe(signal);
     };
     expect(await rendered(tagged, untagged)).toMatchObject({ renderedPins: [reference], foundPins: [reference] });
     expect(await rendered(untagged)).toMatchObject({ renderedPins: [], foundPins: [reference] });
     runtime.close();
+  });
+
+  it('have no image of a store that Podman only reads, which nobody can remove, unless it is pinned', async () => {
+    const entry = { Id: 'i', RepoTags: ['quay.io/a:1'], RepoDigests: [] };
+    const reference = `quay.io/a@sha256:${'a'.repeat(64)}`;
+    const listed = async (container: object[]) => {
+      answers = {
+        '/containers/json': container,
+        '/images/json': [
+          { ...entry, ReadOnly: true },
+          { ...entry, Id: 'j' },
+        ],
+      };
+      const runtime = podman();
+      const ids = [await runtime.image('i', signal), await runtime.image('j', signal)].map((one) => one?.imageId);
+      runtime.close();
+      return ids;
+    };
+    expect(await listed([])).toEqual([undefined, 'j']);
+    expect(await listed([pinOf(reference)])).toEqual(['i', 'j']);
   });
 
   it('believe labels of the kubelet only of a container with its name: images have labels, too', async () => {
