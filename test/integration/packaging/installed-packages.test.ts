@@ -207,7 +207,15 @@ describe.runIf(have('root', 'mmdebstrap', ...needs))('a package without a runnin
         'restorecon -R /usr/lib/stickpin',
         ...START,
       ]);
-      expect(await systemctl('dpkg --remove stickpin')).toContain('semodule --priority=200 --remove=stickpin');
+      const removed = await systemctl(
+        'mkdir -p /var/lib/stickpin-update; echo return > /var/lib/stickpin-update/step; dpkg --remove stickpin',
+      );
+      // An update that has not ended would put the program back.
+      expect(removed[0]).toBe('stop stickpin-self-update-run.service');
+      expect(removed.at(-1)).toBe('semodule --priority=200 --remove=stickpin');
+      await root.run('test ! -e /var/lib/stickpin-update/step');
+      await bringArchive();
+      expect(await systemctl(`${page('archive-install').trimEnd()} --no-start`)).toContain(loaded);
     }, 600_000);
 
     it('starts though the loading of its SELinux module does not end, and reports it', async () => {

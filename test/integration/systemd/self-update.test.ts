@@ -204,6 +204,7 @@ esac`,
     );
     expect(run()).toEqual({ status: 1, stderr: 'No space left\n' });
     expect([installed(), existsSync(state('step'))]).toEqual(['1.0.0 good', false]);
+    expect(existsSync(state(`stickpin-2.0.0-linux-${arch}.tar.gz`))).toBe(false);
   });
 
   it('keeps a copy of the state', () => {
