@@ -285,9 +285,10 @@ esac`,
 flock --nonblock ${lock} true || exit 2
 case $* in *${name}) echo '2.0.0 good' >${root()}/usr/lib/stickpin/program ;; esac`,
     );
-    const holder = spawn('flock', [lock, 'sh', '-c', 'echo held; exec sleep 1'], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const pause = join(base, 'pause');
+    executable(join(base, 'bin/sleep'), `touch ${pause}\nexec /bin/sleep "$@"`);
+    const hold = `echo held; until [ -e ${pause} ]; do sleep 0.1; done`;
+    const holder = spawn('flock', [lock, 'sh', '-c', hold], { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(holder.stdout, 'data');
     const { status, stderr } = run();
     expect([status, installed()]).toEqual([0, '2.0.0 good']);
