@@ -96,9 +96,12 @@ function dockerPinsOf(found: ExaminedKubelet): Found {
     return ok('the kubelet removes unused images only before it ends pods for lack of space');
   const [first = 'those of releases', ...others] = missing;
   const more = others.length === 0 ? '' : ` and ${formatCount(others.length, 'other')}`;
-  const age = collectsOlderThan === undefined ? '' : `, and at the age of ${collectsOlderThan} (imageMaximumGCAge)`;
+  const when = [
+    ...(collectsAtPercent < 100 ? [`above ${collectsAtPercent} % disk use`] : []),
+    ...(collectsOlderThan === undefined ? [] : [`at the age of ${collectsOlderThan} (imageMaximumGCAge)`]),
+  ];
   return warning(
-    `cri-dockerd does not pin ${first}${more}: above ${collectsAtPercent} % disk use${age} the kubelet removes the names of each image that no pod uses, ${collectsAfter} after it came (imageMinimumGCAge). stickpin gives the names again, and a unit that needs one before then fails`,
+    `cri-dockerd does not pin ${first}${more}: ${when.join(', and ')} the kubelet removes the names of each image that no pod uses, ${collectsAfter} after it came (imageMinimumGCAge). stickpin gives the names again, and a unit that needs one before then fails`,
     `add --pinned-images=${missing.slice(0, 3).join(',') || 'REPOSITORY'}${others.length > 2 ? ',…' : ''} to the options of cri-dockerd if 'cri-dockerd --help' lists it (after 0.4.4); otherwise set imageGCHighThresholdPercent: 100 and no imageMaximumGCAge in ${found.configFile ?? "the kubelet's configuration"}, and restart the kubelet`,
   );
 }

@@ -90,6 +90,9 @@ describe('the check of the kubelet', () => {
       expect(await wrong({ ...pins(), repositories: [] })).toEqual([
         expect.stringContaining('does not pin those of releases:'),
       ]);
+      expect(await wrong({ ...pins(), collectsAtPercent: 100, collectsOlderThan: '720h' })).toEqual([
+        expect.stringContaining('and 1 other: at the age of 720h (imageMaximumGCAge) the kubelet removes'),
+      ]);
     });
 
     it('compares as cri-dockerd does: with repositories and prefixes, by the names of Docker', async () => {
