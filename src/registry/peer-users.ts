@@ -21,9 +21,9 @@ const LONGEST_PAUSE_MS = 250;
 
 interface PeerUsersOptions {
   readonly clock: Clock;
-  /** For tests; default: sock_diag(7). */
+  /** Tests replace it. Default: sock_diag(7). */
   readonly openDiag?: () => Promise<FindPeer | undefined>;
-  /** For tests; default: from /proc. */
+  /** Tests replace it. Default: the tables in /proc are read. */
   readonly read?: (table: TcpTable) => Promise<string>;
 }
 

@@ -67,7 +67,7 @@ async function work({ settings, sources, log, stop, notifier }: SideProcess, vt:
   }
 }
 
-/** In the folder of `RuntimeDirectory=`, which stays while systemd starts the unit again. */
+/** The folder of `RuntimeDirectory=` stays while systemd starts the unit again. */
 function beforePath(): string | undefined {
   const folder = process.env.RUNTIME_DIRECTORY;
   return folder === undefined ? undefined : join(folder, 'before');

@@ -391,7 +391,7 @@ function awaited({ name, release, isUnknown }: Member): AwaitedNode {
   return { name, ...(release && { release }), ...(isUnknown && { isUnknown }) };
 }
 
-/** By code units, so that every node sorts alike. */
+/** Compares code units, so that every node sorts alike. */
 function byName(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

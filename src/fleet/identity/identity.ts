@@ -22,7 +22,7 @@ export interface Identity {
   readonly exclude: readonly string[];
   /** TLS 1.3 only, without tickets. */
   readonly options: SecureContextOptions;
-  /** For the end that calls. */
+  /** The end that calls uses it. */
   readonly context: SecureContext;
 }
 
@@ -332,7 +332,7 @@ export function nodeOf({ subject }: X509Certificate): string | undefined {
   return isNode ? node : undefined;
 }
 
-/** In one line: `O=system:masters, CN=admin`. */
+/** Returns one line: `O=system:masters, CN=admin`. */
 function subjectText({ subject }: X509Certificate): string {
   return subject?.split('\n').join(', ') || 'nobody';
 }
@@ -386,7 +386,7 @@ function proofFault(proof: ChainProof | undefined) {
   return refused('foreign', `has a certificate that was not accepted: ${reasonOf(proof.error)}`);
 }
 
-/** Without the extension a certificate is for every use. */
+/** A certificate that lacks the extension is for every use. */
 function useFault({ keyUsage }: X509Certificate) {
   if (keyUsage === undefined || keyUsage.includes(CLIENT_AUTH) || keyUsage.includes(ANY_USE)) return undefined;
   return refused('wrong-use', "has a certificate that is not a kubelet's client certificate");

@@ -52,7 +52,7 @@ interface TlsGateOptions {
  */
 export class TlsGate {
   private readonly server: Server;
-  /** In the context of `server`. */
+  /** The context of `server` uses it. */
   private inUse: Identity | undefined;
   /** Connections below TLS, by their other end. */
   private readonly raws = new Map<string, Socket>();

@@ -299,7 +299,7 @@ export function kubernetesError(
   return retryAfterMs === undefined ? error : Object.assign(error, { retryAfterMs });
 }
 
-/** Without `codes`: any of them. */
+/** Any code counts if no `codes` are given. */
 export function isKubernetesError(
   thrown: unknown,
   ...codes: readonly KubernetesErrorCode[]

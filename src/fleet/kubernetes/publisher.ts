@@ -154,7 +154,7 @@ export class Publisher {
     return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
   }
 
-  /** Without a request: by the last write and the watch of the own Node. */
+  /** The last write and the watch of the own Node say it: nothing is requested. */
   private isWritten(wanted: Wanted): boolean {
     if (!isDeepStrictEqual(this.written, wanted)) return false;
     const seen = this.options.cluster.ownFields();

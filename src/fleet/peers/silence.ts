@@ -48,7 +48,7 @@ export class Silence {
     return this.silentMs(node) >= this.absentMs;
   }
 
-  /** For minutes, or some rounds in a large cluster: it counts as unavailable. */
+  /** It is silent for minutes, or some rounds in a large cluster, and counts as unavailable. */
   isSilent(node: string): boolean {
     const roundsMs = SILENT_ROUNDS * this.silent.size * queryMs(this.silent.size, this.absentMs);
     return this.silentMs(node) >= Math.min(Math.max(HEARS_MS, roundsMs), this.absentMs);

@@ -28,7 +28,7 @@ const PAUSE_BYTES = 1_024;
 /** Percentages are published in these steps: a preload writes ten times. */
 const PERCENT_STEP = 10;
 
-/** For other nodes on the wire: current releases first, then the newest. */
+/** What other nodes receive: current releases first, then the newest. */
 export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
   const more = all.length - NODE_STATUS_RELEASES;
@@ -61,7 +61,7 @@ function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
   return [...new Set(ids)].filter((id) => !taken.has(id)).slice(0, MOST_REJECTS);
 }
 
-/** For the Node: pauses that were said on it, first those that are not lifted. */
+/** The Node shows pauses that were said on it, first those that are not lifted. */
 export function publishedPauses({ pauses }: OwnReport): OwnReport['pauses'] {
   const ownPauses = pauses.filter(isSaidHere);
   const sorted = [
@@ -175,7 +175,7 @@ function percent(part: number, whole: number): number {
 
 const ACTIVATED: readonly Phase[] = ['activated', 'active', 'proven'];
 
-/** By key. */
+/** Returns the labels of the Node by key. */
 export function labelsOf({ bundles }: OwnReport): Readonly<Record<string, string>> {
   const labels: [string, string][] = [];
   for (const name of new Set(bundles.map((bundle) => bundle.name).filter((stream) => stream !== ''))) {

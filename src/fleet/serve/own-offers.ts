@@ -37,7 +37,7 @@ export class OwnOffers extends Poller<OffersDocument> {
     return this.offered;
   }
 
-  /** For other nodes: with the name and the status of this node. */
+  /** Other nodes receive it with the name and the status of this node. */
   document(): OffersDocument {
     const node = defined({ name: this.options.self(), status: this.options.status() });
     return { version: 1, bundles: this.offered, node };

@@ -249,7 +249,7 @@ export function wasCut(error: unknown): boolean {
   return error instanceof AppError && error.code === 'offers/unreachable' && systemCodeOf(error.cause) === 'ECONNRESET';
 }
 
-/** In one short line. */
+/** Returns one short line. */
 function reasonIn(body: string): string {
   try {
     const { error } = v.parse(v.object({ error: v.string() }), JSON.parse(body));

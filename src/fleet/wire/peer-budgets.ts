@@ -83,7 +83,7 @@ export class PeerBudgets {
   }
 }
 
-/** Without full stop. */
+/** The text has no full stop. */
 export function exclusionText({ cost, minutes, count }: Exclusion): string {
   const { perMinute, what } = PEER_BUDGET[cost];
   const time = minutes < 60 ? `${minutes} min` : `${minutes / 60} h`;

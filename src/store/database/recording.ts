@@ -123,7 +123,7 @@ export class Recording {
     return error && { code: error.code, message: error.message };
   }
 
-  /** From now on every change throws the error, which is reported once. */
+  /** Every later change throws the error, which is reported once. */
   refuse(error: AppError): AppError {
     if (this.refusal !== undefined) return this.refusal;
     this.refusal = error;
