@@ -15,14 +15,7 @@ import type { RuntimeImage } from '../model/image.ts';
 import type { Medium } from '../model/medium.ts';
 import type { Reason, RoleShortage } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
-import {
-  type BundleFacts,
-  type Carrier,
-  copyNeeded,
-  lostImages,
-  peerWaitedFor,
-  worstFailure,
-} from '../preload/hold.ts';
+import { type BundleFacts, type Carrier, copyNeeded, lostImages, peerWaitedFor } from '../preload/hold.ts';
 import { missingLayersOf } from '../preload/pull-schedule.ts';
 import { type DiskVerdict, diskVerdict, type LackingRelease, spaceHold } from '../preload/space.ts';
 import {
@@ -34,10 +27,9 @@ import {
   giversOf,
   type ImageSupply,
   lackingCount,
-  refusalReason,
-  refusalsOf,
   type Supply,
   supplyImages,
+  troublesOf,
 } from '../preload/supply.ts';
 import { isRequested, isRetired } from '../release/recorded-phase.ts';
 import { isBaseOf } from '../release/retention.ts';
@@ -432,23 +424,3 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
 const activatedIn = onceFor((bundles: readonly StoredBundle[]) =>
   bundles.filter(({ activatedAt }) => activatedAt !== undefined),
 );
-
-/**
- * What the next try settles: a pulled image is not listed until the images are read again, and a
- * runtime that answers again pulls again. While it is away, its own line says so.
- */
-const PASSES: ReadonlySet<string> = new Set(['engine/not-listed', 'runtime/unreachable']);
-
-/** `configFault` counts only where no other trouble is known. */
-function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {
-  const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
-  const known = failures.filter(({ attempts, reason }) => attempts > 1 || !PASSES.has(reason.code));
-  return { trouble: oneReason(bundle, known) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
-}
-
-/** A policy refuses many images for the same reason, so they count as one fault. */
-function oneReason(bundle: StoredBundle, failures: readonly TaskFailure[]): Reason | undefined {
-  const worst = worstFailure(failures);
-  if (worst?.code !== 'runtime/policy') return worst;
-  return refusalReason(bundle, refusalsOf(bundle, failures));
-}

@@ -8,7 +8,7 @@ import { labelOf, type Reason } from '../model/reason.ts';
 import { type BadBlob, flawedAmong } from '../state/checks.ts';
 import type { TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { BundleFacts, Carrier } from './hold.ts';
+import { type BundleFacts, type Carrier, worstFailure } from './hold.ts';
 
 export interface Supply {
   /** Layers, manifests, and configs of artifacts, on plugged media or on the node's own disk. */
@@ -219,4 +219,24 @@ export function refusalReason(
   const isMixed = [first, ...others].some(({ task }) => task.kind === 'pull' && artifacts.has(task.reference));
   const counts = { images: others.length + 1, ...(isMixed && { isMixed }) };
   return { code: 'runtime/policy', data: { bundle: labelOf(payload), ...counts, first: first.reason } };
+}
+
+/**
+ * What the next try settles: a pulled image is not listed until the images are read again, and a
+ * runtime that answers again pulls again. While it is away, its own line says so.
+ */
+const PASSES: ReadonlySet<string> = new Set(['engine/not-listed', 'runtime/unreachable']);
+
+/** Why pulls fail, and why for good. `configFault` counts only where nothing else does. */
+export function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {
+  const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
+  const known = failures.filter(({ attempts, reason }) => attempts > 1 || !PASSES.has(reason.code));
+  return { trouble: oneReason(bundle, known) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
+}
+
+/** A policy refuses many images for the same reason, so they count as one fault. */
+function oneReason(bundle: StoredBundle, failures: readonly TaskFailure[]): Reason | undefined {
+  const worst = worstFailure(failures);
+  if (worst?.code !== 'runtime/policy') return worst;
+  return refusalReason(bundle, refusalsOf(bundle, failures));
 }
