@@ -161,7 +161,7 @@ const AWAY: Readonly<Record<ReturnType<typeof awayCode>, AwayText>> = {
   'runtime/absent': (reason) => ({
     word: 'RuntimeUnreachable',
     what: `There is no container runtime: ${reason}`,
-    next: 'stickpin continues automatically when one runs.',
+    next: 'stickpin continues automatically when a runtime runs.',
   }),
   'runtime/unreachable': (reason) => ({
     word: 'RuntimeUnreachable',
