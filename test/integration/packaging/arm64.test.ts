@@ -42,7 +42,9 @@ describe.runIf(process.arch === 'x64' && have('root', 'mmdebstrap', 'npm', archi
         at(`made/stickpin-${packageJson.version}-linux-arm64.tar.gz`),
       );
       execFileSync('tar', ['-xzf', made, '-C', work]);
-      lib = join(at(basename(made, '.tar.gz')), 'lib');
+      const installer = join(at(basename(made, '.tar.gz')), 'install.sh');
+      execFileSync('/bin/sh', [installer, '--root', at('root'), '--crio', 'no'], { stdio: 'pipe' });
+      lib = at('root/usr/lib/stickpin');
       const libraries = join(await unpackedRoot('arm64', LIBRARIES), 'usr/lib/aarch64-linux-gnu');
       emulated = [
         join(await unpackedRoot('qemu-user', EMULATOR), 'usr/bin/qemu-aarch64'),
@@ -72,6 +74,7 @@ describe.runIf(process.arch === 'x64' && have('root', 'mmdebstrap', 'npm', archi
 
     it('has a command line that makes keys and verifies a bundle, byte for byte', async () => {
       expect(await run('--version')).toBe(`${packageJson.version}\n`);
+      expect(readFileSync(at('root/usr/lib/systemd/system/stickpin.service'), 'utf8')).toContain('/usr/lib/stickpin');
       expect(await run('keygen', '--out', 'own')).toMatch(/^key id +[0-9a-f]{64}$/m);
       expect(await run('bundle', 'verify', bundle.path, '--keys', 'keys', '--full')).toContain(
         'signature by factory-2026 ok',
