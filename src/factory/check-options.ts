@@ -44,7 +44,8 @@ async function checkDraft(options: CreateOptions, faults: FaultList): Promise<vo
   const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
   const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
   const attachments = (options.attachments ?? []).map(({ name, mediaType }) => ({ name, mediaType, ...nothing }));
-  const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, attachments, []);
+  const tree = { indexPointer: nothing, contentsPointer: nothing, contents: { layers: [], images: [] } };
+  const draft = payloadOf(options, tree, totals, attachments, []);
   for (const fault of payloadFaults(jsonBytes(draft))) faults.add(bundleError('bundle/option', fault));
   const ends = { expires: options.expires, endOfLife: options.update?.endOfLife };
   for (const [field, time] of Object.entries(ends)) {

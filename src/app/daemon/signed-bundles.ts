@@ -1,5 +1,5 @@
 import type { Documents } from '../../bundle/documents/worker-documents.ts';
-import { parseContents } from '../../bundle/format/check-contents.ts';
+import { parseContents, parseStoredContents } from '../../bundle/format/check-contents.ts';
 import { parsePayload, parseStoredPayload } from '../../bundle/format/schema.ts';
 import type { Trust } from '../../bundle/keys/trust.ts';
 import { limits } from '../../bundle/limits.ts';
@@ -41,7 +41,7 @@ export function createSignedBundles(deps: SignedBundleDependencies): SignedBundl
         const reader = readerIn(deps, bundleId);
         const { payload: bytes } = await readEnvelope(reader, signal);
         const payload = parsePayload(bytes);
-        const contents = parseContents((await readContents(reader, payload.contents, signal)).bytes);
+        const contents = parseContents((await readContents(reader, payload.contents, signal)).bytes, payload.critical);
         return bundleIdOf(bytes) === bundleId
           ? { bundleId, payload, contents, signedBy: [], signerKeyIds: [] }
           : undefined;
@@ -97,9 +97,9 @@ function gone(bundleId: BundleId): AppError {
  * Parses the documents that the database keeps of an adopted bundle. Their size is not limited
  * again: it was when the bundle was adopted.
  *
- * @throws AppError as `parseStoredPayload()` and `parseContents()`
+ * @throws AppError as `parseStoredPayload()` and `parseStoredContents()`
  */
 export const reviveBundle: BundleReviver = ({ payload, contents }) => ({
   payload: parseStoredPayload(Buffer.from(payload)),
-  contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
+  contents: parseStoredContents(Buffer.from(contents)),
 });

@@ -37,7 +37,7 @@ export function nameOf(task: DocumentTask): DocumentName {
 export function parseDocument(task: DocumentTask): ParsedDocument {
   switch (task.kind) {
     case 'contents': {
-      const contents = parseContents(task.bytes);
+      const contents = parseContents(task.bytes, task.payload.critical);
       checkContents(contents, task.payload);
       return contents;
     }

@@ -4,10 +4,11 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import { parseJson } from './json.ts';
+import { decodeJson, validateJson } from './json.ts';
 import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 import { subjectOfTag } from './referrers.ts';
-import { count, digest, sizeUpTo, text } from './schema.ts';
+import { count, digest, payloadMembers, sizeUpTo, text, withIgnored } from './schema.ts';
+import { type KnownMembers, optionalMembers, takeUnknown } from './unknown-members.ts';
 
 /**
  * Checks `contents.json` against the limits of the format, itself and the payload.
@@ -222,7 +223,30 @@ export const contentsSchema = v.strictObject({
   ),
 });
 
-/** The form only. `maxItems`: stored contents need none. @throws AppError `bundle/contents` */
-export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
-  return parseJson(bytes, contentsSchema, 'contents.json', 'bundle/contents', maxItems);
+const KNOWN: KnownMembers = {
+  entries: contentsSchema.entries,
+  lists: { layers: layer, images: image, artifacts: artifact },
+};
+
+/** Only people read them. */
+const IGNORABLE: readonly string[] = ['warnings', 'annotations', 'critical'];
+
+/** The optional members of a new bundle that no node may ignore. */
+export function criticalMembers(payload: Payload, contents: Contents): string[] {
+  const found = [...optionalMembers(payload, payloadMembers), ...optionalMembers(contents, KNOWN, 'contents.')];
+  return found.filter((member) => !IGNORABLE.includes(member));
+}
+
+/** The form only. `critical`: that of the payload. @throws AppError `bundle/contents` */
+export function parseContents(bytes: Uint8Array, critical?: Payload['critical']): Contents {
+  const value = decodeJson(bytes, 'contents.json', 'bundle/contents', limits.treeItems);
+  const ignored = takeUnknown(value, KNOWN, critical, 'contents.');
+  return withIgnored(validateJson(value, contentsSchema, 'contents.json', 'bundle/contents'), ignored);
+}
+
+/** Reads the stored contents of an adopted bundle. @throws AppError `bundle/contents` */
+export function parseStoredContents(bytes: Uint8Array): Contents {
+  const decoded = decodeJson(bytes, 'contents.json', 'bundle/contents', Number.POSITIVE_INFINITY);
+  const { ignored, ...value } = (decoded ?? {}) as Contents;
+  return withIgnored(validateJson(value, contentsSchema, 'contents.json', 'bundle/contents'), ignored);
 }

@@ -24,11 +24,11 @@ import {
 } from '../../domain/model/version.ts';
 import { isKeyName } from '../../domain/trust/approval.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
-import { clip } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
 import { decodeJson, memberFault, validateJson } from './json.ts';
+import { takeUnknown } from './unknown-members.ts';
 
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
 
@@ -219,7 +219,7 @@ const keyChange = v.pipe(
   }, 'must name only keys that it brings'),
 );
 
-const members = v.strictObject({
+export const payloadMembers = v.strictObject({
   schemaVersion: v.literal(1),
   name: v.pipe(v.string(), v.regex(STREAM_NAME, `must match ${STREAM_NAME.source}`)),
   version,
@@ -254,11 +254,12 @@ const members = v.strictObject({
   annotations: v.exactOptional(
     v.pipe(v.record(text, text), v.maxEntries(limits.payloadItems, `must have at most ${limits.payloadItems} entries`)),
   ),
+  critical: v.exactOptional(items(text)),
 });
 
 /** All versions follow one scheme: the named one, or that of the payload's version. */
 export const payloadSchema = v.pipe(
-  members,
+  payloadMembers,
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return;
     const fault = versionFault(dataset.value);
@@ -292,29 +293,30 @@ function isAnyRange(text: string): boolean {
 }
 
 /**
- * An unknown member is an error: an older node must not ignore a restriction that it does not
- * understand. New members come with a new `schemaVersion`.
+ * An unknown member is an error unless the payload has a list `critical` without it: an older node
+ * must not ignore a restriction that it does not understand.
  *
  * @throws AppError `bundle/schema-version`, or `bundle/payload` with the member's path
  */
 export function parsePayload(bytes: Uint8Array): Payload {
   const value = decodeJson(bytes, 'payload', 'bundle/payload');
-  const found =
-    typeof value === 'object' && value !== null && 'schemaVersion' in value ? value.schemaVersion : undefined;
+  const { schemaVersion: found, critical } = (value ?? {}) as Partial<Record<string, unknown>>;
   if (found !== 1 && (typeof found === 'number' || typeof found === 'string')) {
     const message = `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads version 1: update stickpin`;
     throw bundleError('bundle/schema-version', message);
   }
-  return validateJson(value, payloadSchema, 'payload', 'bundle/payload');
+  const ignored = takeUnknown(value, payloadMembers, critical);
+  return withIgnored(validateJson(value, payloadSchema, 'payload', 'bundle/payload'), ignored);
 }
 
-/** Reads an adopted bundle. A too long `update.from` is no fault: it is cut, and stays too long. */
+/** Reads the payload of an adopted bundle, as it is stored. @throws AppError `bundle/payload` */
 export function parseStoredPayload(bytes: Uint8Array): Payload {
-  const value = decodeJson(bytes, 'payload', 'bundle/payload') as Partial<Payload> | null;
-  const { from, ...update } = value?.update ?? {};
-  if (typeof from !== 'string' || from.length <= MAX_RANGE_LENGTH) return parsePayload(bytes);
-  const parsed = validateJson({ ...value, update }, payloadSchema, 'payload', 'bundle/payload');
-  return { ...parsed, update: { ...parsed.update, from: clip(from, MAX_RANGE_LENGTH + 1) } };
+  const { ignored, ...value } = (decodeJson(bytes, 'payload', 'bundle/payload') ?? {}) as Payload;
+  return withIgnored(validateJson(value, payloadSchema, 'payload', 'bundle/payload'), ignored);
+}
+
+export function withIgnored<Document>(document: Document, ignored: readonly string[] = []): Document {
+  return ignored.length === 0 ? document : { ...document, ignored };
 }
 
 export function payloadFaults(bytes: Uint8Array): readonly string[] {

@@ -88,6 +88,10 @@ export interface Payload {
   readonly attachments?: readonly Attachment[];
   readonly warnings?: readonly string[];
   readonly annotations?: Readonly<Record<string, string>>;
+  /** Members that no node may ignore, by path (bundle format, "Members of later versions"). */
+  readonly critical?: readonly string[];
+  /** No member of the format: the paths of those that this node did not know and ignored. */
+  readonly ignored?: readonly string[];
 }
 
 /** `diskBytes` counts the unpacked files, each rounded up to 4 KiB. */
@@ -161,6 +165,13 @@ export interface Contents {
   readonly layers: readonly Layer[];
   readonly images: readonly Image[];
   readonly artifacts?: readonly Artifact[];
+  /** As in {@link Payload}. */
+  readonly ignored?: readonly string[];
+}
+
+/** Returns the paths of members that this node did not know and ignored. */
+export function ignoredMembers({ payload, contents }: Pick<VerifiedBundle, 'payload' | 'contents'>): readonly string[] {
+  return [...(payload.ignored ?? []), ...(contents.ignored ?? [])];
 }
 
 /** Returns images and artifacts. */

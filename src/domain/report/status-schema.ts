@@ -125,6 +125,7 @@ export const bundleReport = v.object({
   rules: maybe(v.array(rule), 'Its rules: name, value and effect.'),
   warnings: maybe(texts, 'What its maker was warned of.'),
   verified: maybe(texts, 'Who signed its images, as its maker verified them: a line for each scope and signer.'),
+  ignored: maybe(texts, 'Members of the bundle that this stickpin does not know and may ignore, by path.'),
   current: maybe(flag, 'Whether it is the release of its stream that was activated last.'),
   runs: maybe(flag, 'Of that release: whether containers run from it; absent when none shows it.'),
   rolledBack: maybe(flag, 'It was rolled back after its last activation.'),

@@ -1,7 +1,7 @@
 import { judgeRules, type RuleQuestion } from '../../domain/activation/gates.ts';
 import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
 import { failedPulls } from '../../domain/decide/release-effects.ts';
-import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import { bundleName, bundleTitle, ignoredMembers, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import { type BundleId, shortDigest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
@@ -17,6 +17,7 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { hasRotation, type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
 import { isRelease, noticeResult } from '../../domain/trust/trust-in-force.ts';
 import { defined } from '../../platform/defined.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 
 export function adoptedEvent(adoption: Adoption, rotation: KeyRotation): Event {
@@ -41,14 +42,17 @@ function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotati
   return `${bundleTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${found}, ${formatCount(images, 'image')}, ${formatBytes(sizeBytes)}`;
 }
 
-/** What the maker of a bundle was warned of and signed with it. */
-export function warningEvents({ bundleId, payload }: VerifiedBundle): Event[] {
+/** What the maker of a bundle was warned of, and what of it is ignored here. */
+export function warningEvents(bundle: VerifiedBundle): Event[] {
+  const { bundleId, payload } = bundle;
   const { warnings = [] } = payload;
+  const ignored = ignoredMembers(bundle);
   const title = bundleTitle(payload);
   const logged = warnings.slice(0, LOGGED_WARNINGS).map((warning) => `${title}: its maker was warned: ${warning}`);
   const count = warnings.length - logged.length;
   const more = `${title}: its maker had ${count} more warnings; 'stickpin show ${bundleName(payload)}' has all`;
-  return [...logged, ...(count > 0 ? [more] : [])].map((message) => ({
+  const newer = `${title} is made for a newer stickpin: this one does not know and ignores ${clip(ignored.join(', '), 200)}`;
+  return [...logged, ...(count > 0 ? [more] : []), ...(ignored.length > 0 ? [newer] : [])].map((message) => ({
     kind: 'bundleWarned',
     level: 'warn',
     bundleId,

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseManifestDocuments, parseManifests } from '../../bundle/documents/kubernetes-manifest.ts';
+import { criticalMembers } from '../../bundle/format/check-contents.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { parseJson } from '../../bundle/format/json.ts';
 import { componentNamed, type ImageRequest, type ImageSource } from '../../bundle/image-request.ts';
@@ -234,14 +235,14 @@ function mirrored(repository: string, release: Reference, image: Reference): str
 /** The payload of a new bundle. It includes as many of `warnings` as it may. */
 export function payloadOf(
   options: Omit<CreateOptions, 'update' | 'annotations'> & Pick<Payload, 'update' | 'annotations'>,
-  tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
+  tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer' | 'contents'>,
   totals: BundleTotals,
   attachments: readonly Attachment[],
   warnings: readonly string[],
 ): Payload {
   const { name, version, versionScheme, arch, sequence, created, expires } = options;
   const { update, schedule, keep, advisories, trust, annotations } = options;
-  return {
+  const payload: Payload = {
     schemaVersion: 1,
     ...defined({ name, version, versionScheme, arch, sequence, created, expires }),
     index: tree.indexPointer,
@@ -252,6 +253,7 @@ export function payloadOf(
     ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
     ...defined({ annotations }),
   };
+  return { ...payload, critical: criticalMembers(payload, tree.contents) };
 }
 
 /** An attachment counts only as such, even if it is a blob of an image too. */

@@ -10,10 +10,11 @@ import { hostArch, type SampleKey } from './sample-bundle.ts';
 
 /**
  * Signs the payload of the bundle directory at `path` with these keys alone; its bundle id stays
- * the same.
+ * the same without `more` members.
  */
-export function signAnew(path: string, keys: readonly SampleKey[]): void {
-  writeEnvelope(path, payloadBytes(path), keys);
+export function signAnew(path: string, keys: readonly SampleKey[], more?: object): void {
+  const bytes = payloadBytes(path);
+  writeEnvelope(path, more ? Buffer.from(JSON.stringify({ ...JSON.parse(bytes.toString()), ...more })) : bytes, keys);
 }
 
 /** Makes a bundle directory without images, below `dir`. */

@@ -255,6 +255,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     rules: [{ rule: 'from', value: '>=4.12.0', effect: 'holds-activation' }],
     warnings: ['an image has no tag'],
     verified: ['quay.io/edge: signed by key 5f0c (cosign.pub): 2 images'],
+    ignored: ['colour'],
     current: false,
     runs: false,
     rolledBack: false,

@@ -8,6 +8,7 @@ import {
   bundleTitle,
   type Contents,
   type Image,
+  ignoredMembers,
   type Payload,
   verifiedLines,
 } from '../../../domain/model/bundle.ts';
@@ -141,6 +142,9 @@ function asText(found: UntrustedBundle, layout: Layout): string {
   );
   const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
   const verified = verifiedLines(payload).map((line) => `  verified    ${line}`);
+  const ignored = ignoredMembers({ payload, contents }).map(
+    (member) => `  ignored     ${member}, which this stickpin does not know`,
+  );
   const head = [
     `${bundleTitle(payload)} (not verified)`,
     ...lines,
@@ -149,6 +153,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ...artifacts,
     ...attached,
     ...verified,
+    ...ignored,
     ...warnings,
   ];
   const table = contents.images.length === 0 ? '' : `\n${imageTable(contents, layout)}`;

@@ -36,6 +36,7 @@ export function renderShow(
     activationHolds = [],
     warnings = [],
     verified = [],
+    ignored = [],
     ...members
   } = bundle as Partial<BundleReport>;
   const { name = '', version = '', bundleId = '' } = members;
@@ -45,6 +46,7 @@ export function renderShow(
     ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, command)}`] as const),
     ...warnings.map((warning) => ['warning', warning] as const),
     ...verified.map((line) => ['verified', line] as const),
+    ...ignored.map((member) => ['ignored', `${member}, which this stickpin does not know`] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
   ];

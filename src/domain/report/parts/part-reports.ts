@@ -10,6 +10,7 @@ import {
   bundleName,
   bundleTitle,
   type Contents,
+  ignoredMembers,
   type Payload,
   type UpdateRules,
   type VerifiedBundle,
@@ -185,12 +186,14 @@ export function milestonesOf({ adoptedAt, readyAt, activatedAt, cancelled }: Sto
 }
 
 /** Returns the maker's statements about a bundle. */
-export function termsOf({ payload }: StoredBundle) {
+export function termsOf(bundle: StoredBundle) {
+  const { payload } = bundle;
   const all = <T>(lines: readonly T[]) => (lines.length > 0 ? lines : undefined);
   return {
     rules: all(shownRules(payload)),
     warnings: all(payload.warnings ?? []),
     verified: all(verifiedLines(payload)),
+    ignored: all(ignoredMembers(bundle)),
   };
 }
 

@@ -110,9 +110,34 @@ describe('an envelope', () => {
     expect(await rejection()).toMatchObject(coded('bundle/schema-version', 'schemaVersion 2'));
   });
 
-  it('with an unknown member is refused by name', async () => {
-    forge({ payload: { restriction: 'none' } });
-    expect(await rejection()).toMatchObject(coded('bundle/payload', 'restriction'));
+  it.each([
+    ['no list of critical members', { restriction: 'none', critical: undefined }, 'bundle/payload', 'restriction'],
+    [
+      'one that is critical',
+      { restriction: 'none', critical: ['restriction'] },
+      'bundle/schema-version',
+      'restriction',
+    ],
+    ['one in a rule', { update: { until: 'noon' } }, 'bundle/payload', 'update.until'],
+    ['one in trust', { trust: { shared: true } }, 'bundle/payload', 'trust.shared'],
+  ])('with an unknown member is refused by name: %s', async (_what, payload, code, name) => {
+    forge({ payload });
+    expect(await rejection()).toMatchObject(coded(code, name));
+  });
+
+  it('with unknown members that are not critical is read without them, and they are named', async () => {
+    const [image, ...images] = pristine.contents.images;
+    forge({ payload: { colour: 'red' }, contents: { images: [{ ...image, licence: 'MIT' }, ...images], sum: 1 } });
+    const found = await judged();
+    if (found.kind !== 'verified') throw new Error(JSON.stringify(found));
+    const { ignored, ...contents } = found.bundle.contents;
+    expect([found.bundle.payload.ignored, ignored]).toEqual([['colour'], ['contents.sum', 'contents.images.licence']]);
+    expect(contents).toEqual(pristine.contents);
+  });
+
+  it('names an unknown member of contents.json that is critical', async () => {
+    forge({ payload: { critical: ['contents.sum'] }, contents: { sum: 1 } });
+    expect(await rejection()).toMatchObject(coded('bundle/schema-version', 'contents.sum'));
   });
 });
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { runInThisContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
-import { parseContents } from '../../../../src/bundle/format/check-contents.ts';
+import { parseStoredContents } from '../../../../src/bundle/format/check-contents.ts';
 import type { Image } from '../../../../src/domain/model/bundle.ts';
 import { repositoryOf } from '../../../../src/domain/model/reference.ts';
 import { connectCri } from '../../crio-double/cri/cri-client.ts';
@@ -139,5 +139,5 @@ function keptReferences(row: StateRows['bundles'][number]): readonly string[] {
 }
 
 function imagesOf({ contents }: StateRows['bundles'][number]): readonly Image[] {
-  return parseContents(Buffer.from(String(contents))).images;
+  return parseStoredContents(Buffer.from(String(contents))).images;
 }

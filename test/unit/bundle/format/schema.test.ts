@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { contentsSchema, parseContents } from '../../../../src/bundle/format/check-contents.ts';
 import { envelopeSchema } from '../../../../src/bundle/format/dsse.ts';
 import { configSchema, indexSchema, manifestSchema } from '../../../../src/bundle/format/oci-schema.ts';
-import { isTimestamp, parsePayload, parseStoredPayload, payloadSchema } from '../../../../src/bundle/format/schema.ts';
+import { isTimestamp, parsePayload, payloadSchema } from '../../../../src/bundle/format/schema.ts';
 import { roleSchema } from '../../../../src/bundle/keys/roles.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 
@@ -236,14 +236,9 @@ describe('every text, list and map of a document', () => {
     expect(unlimited(schema as unknown as Node, name)).toEqual([]);
   });
 
-  it('limits the range of update.from, and reads it of a bundle that was adopted before', () => {
+  it('limits the range of update.from', () => {
     const from = Array.from({ length: 20_000 }, (_, at) => `4.12.${at}`).join(' || ');
-    const stored = bytes({ ...good, update: { from, base: digest } });
-    expect(() => parsePayload(stored)).toThrow(/update\.from: must have at most 1024 characters/);
-    const { update, ...payload } = parseStoredPayload(stored);
-    expect(payload).toEqual(good);
-    expect(update).toMatchObject({ base: digest, from: expect.stringMatching(/^4\.12\.0 \|\| .*…$/) });
-    expect(update?.from).toHaveLength(1025);
-    expect(parseStoredPayload(bytes(full))).toEqual(parsePayload(bytes(full)));
+    const long = bytes({ ...good, update: { from, base: digest } });
+    expect(() => parsePayload(long)).toThrow(/update\.from: must have at most 1024 characters/);
   });
 });

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { criticalMembers, parseContents, parseStoredContents } from '../../../../src/bundle/format/check-contents.ts';
+import { parsePayload, parseStoredPayload } from '../../../../src/bundle/format/schema.ts';
+import type { Contents, Payload } from '../../../../src/domain/model/bundle.ts';
+
+const digest = `sha256:${'ab'.repeat(32)}`;
+const payload = {
+  schemaVersion: 1,
+  name: 'ocp',
+  version: '4.13.7',
+  arch: 'amd64',
+  sequence: 3,
+  created: '2026-01-01T00:00:00Z',
+  index: { digest, size: 10 },
+  contents: { digest, size: 10 },
+  totals: { images: 1, blobs: 3, sizeBytes: 100, diskBytes: 4096, inodes: 1 },
+};
+const image = { reference: `quay.io/a@${digest}`, digest, mediaType: 'm', tags: [], pin: true, layers: [] };
+const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+
+describe('unknown members', () => {
+  it.each([
+    ['without a list', {}, 'bundle/payload', 'colour'],
+    ['that the list names', { critical: ['colour'] }, 'bundle/schema-version', '"colour", which must not be ignored'],
+    ['with a list that is none', { critical: 'colour' }, 'bundle/payload', 'critical'],
+    ['with a list of other things', { critical: [1] }, 'bundle/payload', 'critical.0'],
+    ['in a rule', { update: { until: 1 }, critical: [] }, 'bundle/payload', 'update.until'],
+  ])('%s are refused', (_what, more, code, message) => {
+    expect(() => parsePayload(bytes({ colour: 'red', ...payload, ...more }))).toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining(message) }),
+    );
+  });
+
+  it('that the list leaves out are ignored, and stay named in what is stored', () => {
+    const read = parsePayload(bytes({ ...payload, colour: 'red', ignored: ['expires'], critical: ['update'] }));
+    expect(read).toEqual({ ...payload, critical: ['update'], ignored: ['colour', 'ignored'] });
+    expect(parseStoredPayload(bytes(read))).toEqual(read);
+  });
+
+  it('are ignored in contents.json, its images, layers and artifacts, each path once', () => {
+    const images = [image, { ...image, licence: 'MIT' }, { ...image, licence: 'BSD' }];
+    const raw = bytes({ layers: [], images, sum: 1 });
+    expect(() => parseContents(raw)).toThrow(/sum|licence/);
+    const read = parseContents(raw, []);
+    const ignored = ['contents.sum', 'contents.images.licence'];
+    expect(read).toEqual({ layers: [], images: [image, image, image], ignored });
+    expect(parseStoredContents(bytes(read))).toEqual(read);
+    expect(() => parseContents(raw, ['contents.images.licence'])).toThrow(/"contents\.images\.licence"/);
+  });
+
+  it('are limited in number', () => {
+    const many = Object.fromEntries(Array.from({ length: 257 }, (_, at) => [`m${at}`, at]));
+    expect(() => parsePayload(bytes({ ...payload, ...many, critical: [] }))).toThrow(/more than 256 of its members/);
+  });
+});
+
+it('create names the optional members but those that only people read', () => {
+  const made = { ...payload, schedule: 'manual', warnings: ['x'], annotations: {} } as unknown as Payload;
+  const contents = { layers: [], images: [{ ...image, component: 'etcd' }], artifacts: [] } as unknown as Contents;
+  expect(criticalMembers(made, contents)).toEqual([
+    'schedule',
+    ...['contents.images.tags', 'contents.images.pin', 'contents.images.component', 'contents.artifacts'],
+  ]);
+});
