@@ -30,6 +30,9 @@ export interface CallError {
 }
 
 /** The daemon over `io.stickpin1`; while it does not answer, its file `status.json`. */
+/** As cockpit.js takes `a{sv}`: signature and value of each. */
+type Options = Readonly<Record<string, { readonly t: string; readonly v: unknown }>>;
+
 export class Daemon {
   known: Known = { kind: 'connecting' };
   private client: CockpitDbus | undefined;
@@ -63,11 +66,13 @@ export class Daemon {
     });
   }
 
-  /** Calls a method of the manager. @throws CallError */
-  async call(method: string, args: readonly string[]): Promise<string> {
+  /** Calls a method of the manager; `options` is its argument `a{sv}`. @throws CallError */
+  async call(method: string, texts: readonly string[], options?: Options): Promise<string> {
     if (this.client === undefined || !this.isOwned) throw callError({ message: 'The daemon does not run' });
     try {
-      const [answer] = await this.client.call(MANAGER_PATH, MANAGER, method, args, { type: 's'.repeat(args.length) });
+      const args = options === undefined ? texts : [...texts, options];
+      const type = `${'s'.repeat(texts.length)}${options === undefined ? '' : 'a{sv}'}`;
+      const [answer] = await this.client.call(MANAGER_PATH, MANAGER, method, args, { type });
       return typeof answer === 'string' ? answer : '';
     } catch (error) {
       throw callError(error);

@@ -7,7 +7,7 @@ import { currentOf, titleOf } from './view.ts';
 
 type Named = Pick<BundleReport, 'bundleId' | 'name' | 'version'>;
 
-/** The longest reason of a rejection, in characters (`RejectWithReason`). */
+/** The longest reason of a rejection, in characters (`Reject`). */
 const MAX_REASON = 200;
 const HELD = 'io.stickpin1.Error.Engine.ActivationHeld';
 
@@ -27,7 +27,7 @@ export class Requests {
       yes: 'Activate',
       act: async () => {
         try {
-          await this.daemon.call('Activate', [bundle.bundleId]);
+          await this.daemon.call('Activate', [bundle.bundleId], {});
         } catch (error) {
           const { code, message } = callError(error);
           if (code !== HELD) throw error;
@@ -56,10 +56,10 @@ export class Requests {
       yes: 'Reject',
       isDangerous: true,
       field: { label: 'Reason (it is kept and shown)', maxLength: MAX_REASON },
-      act: (reason) =>
-        reason.trim() === ''
-          ? this.daemon.call('Reject', [bundle.bundleId])
-          : this.daemon.call('RejectWithReason', [bundle.bundleId, reason.trim()]),
+      act: (typed) => {
+        const reason = typed.trim();
+        return this.daemon.call('Reject', [bundle.bundleId], reason === '' ? {} : { reason: { t: 's', v: reason } });
+      },
     });
 
   readonly rollBack = (stream: string): void =>
@@ -106,7 +106,7 @@ export class Requests {
       yes: 'Activate anyway',
       isDangerous: true,
       act: async () => {
-        await this.daemon.call('ActivateOverride', [bundle.bundleId]);
+        await this.daemon.call('Activate', [bundle.bundleId], { override: { t: 'b', v: true } });
         return `Activation of ${titleOf(bundle)} has begun.`;
       },
     };

@@ -115,7 +115,10 @@ function signalRows(): readonly (readonly string[])[] {
 
 function argsText(args: Fields): string {
   return fieldsOf(args)
-    .map(([name, { signature }]) => `\`${name}\` \`${signature}\``)
+    .map(([name, { signature, options }]) => {
+      const text = `\`${name}\` \`${signature}\``;
+      return options === undefined ? text : `${text} (${argsText(options)})`;
+    })
     .join(', ');
 }
 

@@ -1,7 +1,7 @@
 import { checkedImage, historyEvent, imageState } from '../domain/report/status-schema.ts';
 import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../host/bus/message-bus.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
-import { type Fields, flag, integer, lines, list, text, type WireType, wireTypeOf } from './wire-types.ts';
+import { type Fields, flag, integer, lines, list, options, text, type WireType, wireTypeOf } from './wire-types.ts';
 
 /**
  * The D-Bus API of the daemon as data. The client, the service, what introspection shows, the type
@@ -72,15 +72,9 @@ export const METHODS = {
     access: 'anybody',
   },
   activate: {
-    about: 'Activates a bundle, unless rules of the release hold its activation (`Engine.ActivationHeld`).',
-    args: { bundle: text },
-    result: {},
-    access: 'activate',
-    isLong: true,
-  },
-  activateOverride: {
-    about: 'Activates a bundle even if rules of the release hold its activation.',
-    args: { bundle: text },
+    about:
+      'Activates a bundle. While rules of the release hold that, it fails with `Engine.ActivationHeld` unless `override` is true.',
+    args: { bundle: text, options: options({ override: flag }) },
     result: {},
     access: 'activate',
     isLong: true,
@@ -94,14 +88,14 @@ export const METHODS = {
   },
   unpin: {
     about: 'Gives up a release. Without `force` it fails with `Engine.Running` while the release may be in use.',
-    args: { bundle: text, removeImages: flag, force: flag },
+    args: { bundle: text, options: options({ removeImages: flag, force: flag }) },
     result: { consequence: lines },
     access: 'unpin',
     isLong: true,
   },
   unpinUnclaimed: {
     about: 'Gives up all pins that belong to no known release. Without `force` it fails with `Engine.Running`.',
-    args: { force: flag },
+    args: { options: options({ force: flag }) },
     result: { consequence: lines },
     access: 'unpin',
     isLong: true,
@@ -120,35 +114,22 @@ export const METHODS = {
   },
   reject: {
     about:
-      'Rejects a bundle, by its digest or by its name and version. A name counts for all bundles of this name, also for those that come later.',
-    args: { bundle: text },
-    result: { consequence: lines },
-    access: 'reject',
-  },
-  rejectWithReason: {
-    about: 'As `Reject`, with a reason of at most 200 characters that is shown from then on.',
-    args: { bundle: text, reason: text },
+      'Rejects a bundle, by its digest or by its name and version. A name counts for all bundles of this name, also for those that come later. `reason` has at most 200 characters and is shown from then on.',
+    args: { bundle: text, options: options({ reason: text }) },
     result: { consequence: lines },
     access: 'reject',
   },
   prove: {
     about:
-      'Makes the current release of a stream a proven one, by the word of the caller. Fails with `Engine.NotProvable` for any other.',
-    args: { bundle: text },
-    result: { consequence: lines },
-    access: 'activate',
-  },
-  proveComponent: {
-    about:
-      'Counts a component that no container runs, as the operating system, as running until the next boot. Fails with `Engine.NotProvable` as `Prove`, but not for a proven release.',
-    args: { bundle: text, component: text },
+      'Makes the current release of a stream a proven one, by the word of the caller. Fails with `Engine.NotProvable` for any other. With `component` it counts a component that no container runs, as the operating system, as running until the next boot.',
+    args: { bundle: text, options: options({ component: text }) },
     result: { consequence: lines },
     access: 'activate',
   },
   pauseRollOut: {
     about:
-      'Pauses the roll-out of `ocp` or `ocp@4.13.7` on all nodes of the cluster, for 4 hours when `seconds` is 0, and for a week at most. What has begun ends. `why` has at most 100 characters. Fails with `Engine.NoRelease` where no node has such a release.',
-    args: { release: text, why: text, seconds: integer },
+      'Pauses the roll-out of `ocp` or `ocp@4.13.7` on all nodes of the cluster, for 4 hours, or for `seconds`, a week at most. What has begun ends. `why` has at most 100 characters. Fails with `Engine.NoRelease` where no node has such a release.',
+    args: { release: text, why: text, options: options({ seconds: integer }) },
     result: { consequence: lines },
     access: 'activate',
   },

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { unwrapVariant, variant } from '../host/bus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
-import { plainLines, plainText } from '../platform/plain-text.ts';
+import { clip, plainLines, plainText } from '../platform/plain-text.ts';
 import type { Parsed, SchemaParts } from '../platform/schema.ts';
 
 /**
@@ -11,6 +11,8 @@ export interface WireType<T> {
   readonly signature: string;
   /** A sentence that says what it means; absent where that is not known. */
   readonly about?: string;
+  /** The members of a dictionary of options. */
+  readonly options?: Fields;
   /** A member that may be absent. An absent property is left out of every answer. */
   readonly isOptional?: true;
   /** Converts `value` for the marshaller. */
@@ -91,6 +93,25 @@ function dictionary(fields: Fields): WireType<object> {
     encode: (value) => encodeFields(fieldsOf(fields), value, (name) => name),
     decode: (value) => decodeFields(fieldsOf(fields), value, (name) => name),
   };
+}
+
+type ValueOf<T> = T extends WireType<infer V> ? V : never;
+
+/**
+ * Arguments of a method that may be left out (`a{sv}`). One that the method does not have is an
+ * error.
+ */
+export function options<F extends Fields>(fields: F): WireType<{ readonly [Key in keyof F]?: ValueOf<F[Key]> }> {
+  const type = dictionary(Object.fromEntries(fieldsOf(fields).map(([name, one]) => [name, optional(one)])));
+  const decode = (value: unknown) => {
+    const other = Object.keys(value ?? {}).find((name) => !Object.hasOwn(fields, name));
+    if (other === undefined) return type.decode(value);
+    const known = Object.keys(fields).join(', ');
+    const message = `there is no option ${clip(plainText(other), 80)} here, only ${known}`;
+    throw new AppError({ code: 'api/unreadable', message, disposition: 'reject' });
+  };
+  // The cast is safe: the members are those of `fields`.
+  return { ...type, decode, options: fields } as WireType<{ readonly [Key in keyof F]?: ValueOf<F[Key]> }>;
 }
 
 /**

@@ -29,30 +29,25 @@ export class DaemonBackend implements ApiBackend {
    * key
    */
   readonly methods: ApiMethods = {
-    activate: (args, call) => this.command('activate', args, call, (commands) => commands.activate(args)),
-    activateOverride: (args, call) =>
-      this.command('activateOverride', args, call, (commands) => commands.activateOverride(args)),
-    rollback: (args, call) => this.command('rollback', args, call, (commands) => commands.rollback(args)),
-    prove: (args, call) => this.command('prove', args, call, (commands) => commands.prove(args)),
-    proveComponent: (args, call) =>
-      this.command('proveComponent', args, call, (commands) => commands.proveComponent(args)),
-    unpin: (args, call) => this.command('unpin', args, call, (commands) => commands.unpin(args, call.signal)),
+    activate: (args, call) => this.command('activate', args, call, (commands, flat) => commands.activate(flat)),
+    rollback: (args, call) => this.command('rollback', args, call, (commands, flat) => commands.rollback(flat)),
+    prove: (args, call) => this.command('prove', args, call, (commands, flat) => commands.prove(flat)),
+    unpin: (args, call) => this.command('unpin', args, call, (commands, flat) => commands.unpin(flat, call.signal)),
     unpinUnclaimed: (args, call) =>
-      this.command('unpinUnclaimed', args, call, (commands) => commands.unpinUnclaimed(args, call.signal)),
+      this.command('unpinUnclaimed', args, call, (commands, flat) => commands.unpinUnclaimed(flat, call.signal)),
     cancel: (args, call) => this.command('cancel', args, call, (commands) => commands.cancel()),
-    approve: (args, call) => this.command('approve', args, call, (commands) => commands.approve(args)),
-    reject: (args, call) => this.command('reject', args, call, (commands) => commands.reject(args)),
-    rejectWithReason: (args, call) =>
-      this.command('rejectWithReason', args, call, (commands) => commands.rejectWithReason(args)),
-    pauseRollOut: (args, call) => this.command('pauseRollOut', args, call, (commands) => commands.pauseRollOut(args)),
+    approve: (args, call) => this.command('approve', args, call, (commands, flat) => commands.approve(flat)),
+    reject: (args, call) => this.command('reject', args, call, (commands, flat) => commands.reject(flat)),
+    pauseRollOut: (args, call) =>
+      this.command('pauseRollOut', args, call, (commands, flat) => commands.pauseRollOut(flat)),
     resumeRollOut: (args, call) =>
-      this.command('resumeRollOut', args, call, (commands) => commands.resumeRollOut(args)),
+      this.command('resumeRollOut', args, call, (commands, flat) => commands.resumeRollOut(flat)),
     rescan: (args, call) =>
       this.anew(async () => {
         await this.changing().media.rescan(call.signal);
         await this.command('rescan', args, call, (commands) => commands.resume());
       }),
-    load: (args, call) => this.command('load', args, call, (_, { media }) => media.load(args.path, call.signal)),
+    load: (args, call) => this.command('load', args, call, (_, { path }, { media }) => media.load(path, call.signal)),
     restoreKey: ({ keyId }, { uid, signal }) =>
       this.settled(this.changing, signal, (daemon) => daemon.restoreKey(keyId, uid)),
     revokeKey: ({ keyId }, { uid, signal }) =>
@@ -112,20 +107,22 @@ export class DaemonBackend implements ApiBackend {
   };
 
   /**
-   * Gives a command, and records who asked for it. A rollback names a stream, and answers to which
-   * release it goes.
+   * Gives a command, and records who asked for it. `act` gets the options among the arguments. A
+   * rollback names a stream, and answers to which release it goes.
    */
-  private command<T>(
+  private command<T, Args extends object, Options extends object = object>(
     name: string,
-    args: object,
+    { options, ...args }: Args & { readonly options?: Options },
     { uid, signal }: ApiCall,
-    act: (commands: Commands, daemon: Daemon) => T | Promise<T>,
+    act: (commands: Commands, args: Omit<Args, 'options'> & Options, daemon: Daemon) => T | Promise<T>,
   ): Promise<T> {
+    // The compiler does not follow types through the spreads.
+    const flat = { ...args, ...options } as Omit<Args, 'options'> & Options;
     return this.settled(this.changing, signal, async (daemon) => {
       const { engine } = daemon;
-      const done = await act(engine.commandsBy(callerText(name, uid)), daemon);
+      const done = await act(engine.commandsBy(callerText(name, uid)), flat, daemon);
       const about: unknown = name === 'rollback' ? done : 'bundle' in args && args.bundle;
-      if (uid !== undefined) engine.note(askedEvent(name, args, uid), typeof about === 'string' ? about : undefined);
+      if (uid !== undefined) engine.note(askedEvent(name, flat, uid), typeof about === 'string' ? about : undefined);
       return done;
     });
   }

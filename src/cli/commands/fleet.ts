@@ -47,8 +47,8 @@ export const FLEET_REQUESTS: readonly Request[] = [
       ['--for <duration>', 'how long, as "2 h"; at most 7 days (default: 4 h)'],
     ],
     send: ({ client, argument: release, flags: { why = '', for: time }, signal }) => {
-      const seconds = time === undefined ? 0 : Math.max(1, Math.ceil(timeoutOf(time, '--for') / 1_000));
-      return client.pauseRollOut({ release, why, seconds }, signal);
+      const seconds = time === undefined ? undefined : Math.max(1, Math.ceil(timeoutOf(time, '--for') / 1_000));
+      return client.pauseRollOut({ release, why, options: defined({ seconds }) }, signal);
     },
   },
   {

@@ -43,15 +43,11 @@ export class Commands {
   constructor(private readonly context: CommandContext) {}
 
   /**
+   * @param args `override` confirms the rules that hold the activation
    * @throws AppError `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` (`reject`)
    */
-  activate({ bundle }: BundleArgs): void {
-    this.run(() => this.requestActivation(bundle, false));
-  }
-
-  /** Confirms the rules that hold the activation. @throws AppError as `activate` */
-  activateOverride({ bundle }: BundleArgs): void {
-    this.run(() => this.requestActivation(bundle, true));
+  activate({ bundle, override = false }: BundleArgs & { readonly override?: boolean }): void {
+    this.run(() => this.requestActivation(bundle, override));
   }
 
   /**
@@ -63,20 +59,14 @@ export class Commands {
 
   /**
    * Proves the current release of a stream for a person who knows that it works although its
-   * containers can't be seen.
+   * containers can't be seen. With `component` it begins the soak of a component that no container
+   * runs, as the operating system; that holds until the next boot.
    * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
    */
-  prove({ bundle }: BundleArgs): string {
-    return this.run(() => prove(this.context, bundle));
-  }
-
-  /**
-   * Begins the soak of a component that no container runs, as the operating system, on the caller's
-   * word. It holds until the next boot.
-   * @throws AppError as {@link prove} (`reject`)
-   */
-  proveComponent({ bundle, component }: BundleArgs & { readonly component: string }): string {
-    return this.run(() => proveComponent(this.context, bundle, component));
+  prove({ bundle, component }: BundleArgs & { readonly component?: string }): string {
+    return this.run(() =>
+      component === undefined ? prove(this.context, bundle) : proveComponent(this.context, bundle, component),
+    );
   }
 
   /**
@@ -108,7 +98,7 @@ export class Commands {
    * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;
    *   `store/write`, `store/no-space` (`retry`)
    */
-  unpinUnclaimed(args: { readonly force: boolean }, signal: AbortSignal): Promise<string> {
+  unpinUnclaimed(args: { readonly force?: boolean }, signal: AbortSignal): Promise<string> {
     return this.run(() => unpinUnclaimed(this.context, args, signal));
   }
 
@@ -121,13 +111,11 @@ export class Commands {
     return this.run(() => approve(this.context, bundle));
   }
 
-  /** Stops loading and activation, but pins stay. `name@version` also rejects later bundles. */
-  reject({ bundle }: BundleArgs): string {
-    return this.run(() => reject(this.context, bundle));
-  }
-
-  /** @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters */
-  rejectWithReason({ bundle, reason }: BundleArgs & { readonly reason: string }): string {
+  /**
+   * Stops loading and activation, but pins stay. `name@version` also rejects later bundles.
+   * @throws AppError `engine/reason` (`reject`) for one that is empty or has over 200 characters
+   */
+  reject({ bundle, reason }: BundleArgs & { readonly reason?: string }): string {
     return this.run(() => reject(this.context, bundle, reason));
   }
 

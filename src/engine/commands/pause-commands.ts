@@ -30,11 +30,10 @@ export interface PauseArgs {
   /** `ocp` or `ocp@4.13.7`. */
   readonly release: string;
   readonly why: string;
-  /** 0: the default. */
-  readonly seconds: number;
+  readonly seconds?: number;
 }
 
-export function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseArgs): string {
+export function pauseRollOut(context: CommandContext, { release, why, seconds = 0 }: PauseArgs): string {
   const { clock, store } = context.ports;
   const view = fleetView(context);
   const [, name = '', version] = /^([^@]+)(?:@(.+))?$/.exec(release) ?? [];

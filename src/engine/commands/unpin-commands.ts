@@ -11,9 +11,9 @@ import { type CommandContext, findBundle, NOTHING_SEEN, type Running, refuse } f
 export interface UnpinArgs {
   readonly bundle: string;
   /** Also removes the images that belong only to this release. */
-  readonly removeImages: boolean;
+  readonly removeImages?: boolean;
   /** Unpins even the running release or the last known good one. */
-  readonly force: boolean;
+  readonly force?: boolean;
 }
 
 export async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<string> {
@@ -27,7 +27,7 @@ export async function unpin(context: CommandContext, args: UnpinArgs, signal: Ab
 /** @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`) */
 export function retireByHand(
   { ports: { clock, store, policy }, assessment }: CommandContext,
-  { bundle: name, removeImages, force }: UnpinArgs,
+  { bundle: name, removeImages = false, force = false }: UnpinArgs,
   running: Running,
 ): void {
   const { bundles } = store.load();
@@ -61,7 +61,7 @@ export function retireByHand(
 
 export async function unpinUnclaimed(
   { ports: { signedBundles, store }, assessment, recorder, pinKeeper }: CommandContext,
-  { force }: { readonly force: boolean },
+  { force }: { readonly force?: boolean },
   signal: AbortSignal,
 ): Promise<string> {
   const { unclaimed = [], unclaimedReleases = [] } = assessment()?.pins ?? {};

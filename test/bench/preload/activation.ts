@@ -61,7 +61,7 @@ function activateOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Pro
       await untilReady(daemon);
       const before = { daemonMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs() };
       const startedAt = performance.now();
-      await api.activate({ bundle: bundleName(bundle.payload) }, stop.signal);
+      await api.activate({ options: {}, bundle: bundleName(bundle.payload) }, stop.signal);
       await eventually(
         () => {
           if (!daemon.hasReported('bundleActivated')) throw new Error(`not activated: ${daemon.status()}`);

@@ -25,8 +25,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     await node.start();
     api = await startApiOnBus(
       {
-        activate: async ({ bundle }) => node.engine.commands.activate({ bundle }),
-        activateOverride: async ({ bundle }) => node.engine.commands.activateOverride({ bundle }),
+        activate: async ({ bundle, options }) => node.engine.commands.activate({ bundle, ...options }),
       },
       () => node.engine.report(),
     );

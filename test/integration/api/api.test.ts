@@ -51,24 +51,21 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   const backend = fakeBackend(
     {
       getHistory: async ({ bundle }) => [{ at: 1, kind: 'bundleReady', message: `${bundle} is ready` }],
-      activate: async ({ bundle }) => {
+      activate: async ({ bundle, options: { override } }) => {
         if (refusal !== undefined) throw refusal;
-        done.push(`activate ${bundle}`);
-      },
-      activateOverride: async ({ bundle }) => {
-        done.push(`activate ${bundle} all the same`);
+        done.push(`activate ${bundle}${override ? ' all the same' : ''}`);
       },
       rollback: async ({ stream }) => {
         if (refusal !== undefined) throw refusal;
         done.push(`rollback ${stream}`);
         return 'ocp@4.13.6';
       },
-      unpin: async ({ bundle, ...options }) => {
+      unpin: async ({ bundle, options }) => {
         if (refusal !== undefined) throw refusal;
         done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
         return `${bundle} is no longer pinned`;
       },
-      unpinUnclaimed: async ({ force }) => {
+      unpinUnclaimed: async ({ options: { force } }) => {
         done.push(`unpin unclaimed ${force}`);
         return '2 unclaimed pins were given up by hand';
       },
@@ -164,8 +161,18 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   it('approves and rejects, and states the effect', async () => {
     done = [];
     expect(await client.approve({ bundle: 'ocp@4.13.7' }, never)).toBe('ocp@4.13.7 is approved.');
-    expect(await client.reject({ bundle: 'ocp@4.13.7' }, never)).toBe('ocp@4.13.7 is rejected.');
+    expect(await client.reject({ bundle: 'ocp@4.13.7', options: {} }, never)).toBe('ocp@4.13.7 is rejected.');
     expect(done).toEqual(['approve ocp@4.13.7', 'reject ocp@4.13.7']);
+  });
+
+  it('refuses an option that a method does not have, by name', async () => {
+    await raw(async (peer) => {
+      const body = ['x', { force: variant('b', true) }];
+      await expect(peer.call(to(IFACE, 'Activate', 'sa{sv}', body), never)).rejects.toThrow(
+        /there is no option force here, only override/,
+      );
+    });
+    expect(done).toEqual([]);
   });
 
   it('restores a key for the user whom the bus names', async () => {
@@ -174,21 +181,19 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
 
   it('rolls back and unpins, and reports refusals', async () => {
     expect(await client.rollback({ stream: 'ocp' }, never)).toBe('ocp@4.13.6');
-    const given = client.unpin({ bundle: 'ocp@4.13.5', removeImages: true, force: false }, never);
+    const given = client.unpin({ bundle: 'ocp@4.13.5', options: { removeImages: true, force: false } }, never);
     expect(await given).toBe('ocp@4.13.5 is no longer pinned');
     expect(done).toEqual(['rollback ocp', 'unpin ocp@4.13.5 {"removeImages":true,"force":false}']);
     refusal = new AppError({ code: 'engine/running', message: 'it may run', disposition: 'reject' });
-    await expect(
-      client.unpin({ bundle: 'ocp@4.13.6', removeImages: false, force: false }, never),
-    ).rejects.toMatchObject({
+    await expect(client.unpin({ bundle: 'ocp@4.13.6', options: {} }, never)).rejects.toMatchObject({
       code: 'engine/running',
       message: 'it may run',
     });
   });
 
   it('activates, cancels and rescans', async () => {
-    await client.activate({ bundle: 'ocp@4.13.7' }, never);
-    await client.activateOverride({ bundle: 'ocp@4.13.7' }, never);
+    await client.activate({ bundle: 'ocp@4.13.7', options: {} }, never);
+    await client.activate({ bundle: 'ocp@4.13.7', options: { override: true } }, never);
     await client.cancel({}, never);
     await client.rescan({}, never);
     expect(done).toEqual(['activate ocp@4.13.7', 'activate ocp@4.13.7 all the same', 'cancel', 'rescan']);
@@ -200,12 +205,14 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
       message: 'There is no bundle ocp@9',
       disposition: 'reject',
     });
-    await expect(client.activate({ bundle: 'ocp@9' }, never)).rejects.toMatchObject({
+    await expect(client.activate({ bundle: 'ocp@9', options: {} }, never)).rejects.toMatchObject({
       code: 'engine/no-such-bundle',
       message: 'There is no bundle ocp@9',
     });
     await raw(async (peer) => {
-      const error = await peer.call(to(IFACE, 'Activate', 's', ['x']), never).catch((thrown: unknown) => thrown);
+      const error = await peer
+        .call(to(IFACE, 'Activate', 'sa{sv}', ['x', {}]), never)
+        .catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ errorName: 'io.stickpin1.Error.Engine.NoSuchBundle' });
     });
   });

@@ -25,7 +25,8 @@ function startApi(...policies: readonly string[]): Promise<ApiOnBus> {
   const note =
     (method: string) =>
     async (args: object, { uid }: { readonly uid: number | undefined }) => {
-      asked.push(`${method} ${Object.values(args).join(' ')} by ${uid}`);
+      const words = Object.values(args).filter((value) => typeof value === 'string');
+      asked.push(`${method} ${words.join(' ')} by ${uid}`);
       return '';
     };
   const methods = Object.fromEntries(
@@ -55,14 +56,14 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit', 'busctl'))('a call by an or
   });
 
   it('is carried out where a rule allows the action, with the user id of the caller', async () => {
-    expect(await call(GAMES, api, 'Activate', 's', 'ocp@4.13.7')).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await call(GAMES, api, 'Activate', 'sa{sv}', 'ocp@4.13.7', '0')).toMatchObject({ exitCode: 0, stderr: '' });
     expect(asked).toEqual([`activate ocp@4.13.7 by ${GAMES}`]);
   });
 
   it.each([
     ['Approve', 's', 'ocp@1'],
-    ['Reject', 's', 'ocp@1'],
-    ['Unpin', 'sbb', 'ocp@1', 'false', 'true'],
+    ['Reject', 'sa{sv}', 'ocp@1', '0'],
+    ['Unpin', 'sa{sv}', 'ocp@1', '1', 'force', 'b', 'true'],
     ['Load', 's', '/mnt'],
     ['Rescan'],
     ['RestoreKey', 's', 'ab'],
@@ -74,12 +75,12 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit', 'busctl'))('a call by an or
   });
 
   it('is refused when the rule names another user', async () => {
-    expect((await call(NOBODY, api, 'Activate', 's', 'ocp@1')).stderr).toContain('Access denied');
+    expect((await call(NOBODY, api, 'Activate', 'sa{sv}', 'ocp@1', '0')).stderr).toContain('Access denied');
     expect(asked).toEqual([]);
   });
 
   it.each([
-    ['PauseRollOut', 'ssi', 'ocp@4.13.7', 'no power', '0'],
+    ['PauseRollOut', 'ssa{sv}', 'ocp@4.13.7', 'no power', '0'],
     ['ResumeRollOut', 's', '5f0c1d2e3a4b'],
   ])('pauses a roll-out for all nodes only where a rule allows an activation: %s', async (member, ...args) => {
     for (const uid of [NOBODY, NEWS]) {
@@ -93,7 +94,7 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit', 'busctl'))('a call by an or
   });
 
   it('is refused where polkit asks for a password and nobody can type one', async () => {
-    const { exitCode } = await call(NEWS, api, 'Activate', 's', 'ocp@1');
+    const { exitCode } = await call(NEWS, api, 'Activate', 'sa{sv}', 'ocp@1', '0');
     expect(exitCode).not.toBe(0);
     expect(asked).toEqual([]);
   });
@@ -113,11 +114,11 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit', 'busctl'))('a call by an or
 describe.runIf(have('root', 'dbus-daemon', 'polkit', 'busctl'))('a call without polkit', () => {
   it('is refused to every user but root, and the error says so', async () => {
     await using api = await startApi();
-    const { exitCode, stderr } = await call(GAMES, api, 'Activate', 's', 'ocp@4.13.7');
+    const { exitCode, stderr } = await call(GAMES, api, 'Activate', 'sa{sv}', 'ocp@4.13.7', '0');
     expect(exitCode).not.toBe(0);
     expect(stderr).toContain('Access denied');
     expect(asked).toEqual([]);
-    expect((await call(0, api, 'Activate', 's', 'ocp@4.13.7')).exitCode).toBe(0);
+    expect((await call(0, api, 'Activate', 'sa{sv}', 'ocp@4.13.7', '0')).exitCode).toBe(0);
     expect((await call(NOBODY, api, 'GetHistory', 's', '')).exitCode).toBe(0);
     expect(asked).toEqual(['activate ocp@4.13.7 by 0']);
   });

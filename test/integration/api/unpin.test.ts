@@ -28,7 +28,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
     api = await startApiOnBus({
-      unpin: (args, { signal }) => node.engine.commands.unpin(args, signal),
+      unpin: ({ bundle, options }, { signal }) => node.engine.commands.unpin({ bundle, ...options }, signal),
     });
   });
   afterAll(async () => {

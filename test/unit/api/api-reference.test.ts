@@ -11,7 +11,7 @@ describe('docs/dbus.md', () => {
     const lines = apiReference().split('\n');
     expect(lines).toContainEqual(
       expect.stringMatching(
-        /^\| `Unpin` \| `bundle` `s`, `removeImages` `b`, `force` `b` \| `consequence` `s` \| `io\.stickpin1\.unpin`, long \| /,
+        /^\| `Unpin` \| `bundle` `s`, `options` `a\{sv\}` \(`removeImages` `b`, `force` `b`\) \| `consequence` `s` \| `io\.stickpin1\.unpin`, long \| /,
       ),
     );
     expect(lines).toContainEqual(expect.stringMatching(/^\| `Progress` \| `\(isi\)` \| with its value \| /));

@@ -31,8 +31,7 @@ async function activate(bundle: typeof A) {
   await node.clock.advance(0);
 }
 const run = (sequence: number) => node.runtime.startContainer('pod/etcd', referenceOf(`etcd-${sequence}`));
-const proveOs = (sequence: number) =>
-  node.engine.commands.proveComponent({ bundle: `ocp@4.13.${sequence}`, component: 'os' });
+const proveOs = (sequence: number) => node.engine.commands.prove({ bundle: `ocp@4.13.${sequence}`, component: 'os' });
 async function proven(bundle: typeof A) {
   await activate(bundle);
   run(bundle.payload.sequence);
@@ -115,9 +114,9 @@ describe('a component that runs on the word of a caller', () => {
   it('is refused for what the release has not, and where nothing can be proven', async () => {
     await start();
     await proven(A);
-    expect(() =>
-      node.engine.commands.proveComponent({ bundle: 'ocp@4.13.1', component: `k3s\n${'x'.repeat(99)}` }),
-    ).toThrow(/^ocp 4\.13\.1 has no component k3s x{75}…$/);
+    expect(() => node.engine.commands.prove({ bundle: 'ocp@4.13.1', component: `k3s\n${'x'.repeat(99)}` })).toThrow(
+      /^ocp 4\.13\.1 has no component k3s x{75}…$/,
+    );
     await activate(B);
     node.engine.commands.rollback({ stream: 'ocp' });
     await node.clock.advance(0);

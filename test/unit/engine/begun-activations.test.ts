@@ -103,7 +103,7 @@ it.each<{ what: string; ask: (engine: Awaited<ReturnType<typeof nodeInMotion>>['
   { what: 'an activation of another release', ask: (engine) => engine.commands.activate({ bundle: 'ocp@4.13.1' }) },
   {
     what: 'an activation that is confirmed',
-    ask: (engine) => engine.commands.activateOverride({ bundle: 'ocp@4.13.1' }),
+    ask: (engine) => engine.commands.activate({ bundle: 'ocp@4.13.1', override: true }),
   },
 ])('$what that was accepted while tags move is done after that', async ({ ask }) => {
   const { node, tagged, go } = await nodeInMotion();

@@ -122,7 +122,7 @@ describe('update.pulls_from_elsewhere = "hold"', () => {
     expect(node.phase('4.13.7')).toBe('ready');
     const [held] = node.engine.report()?.bundles ?? [];
     expect(held?.activationHolds?.[0]).toMatchObject({ code: 'engine/pulls-from-elsewhere', releasedBy: 'event' });
-    expect(() => node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7', override: true })).toThrow(
       'quay.io/x/y:1 would still come from elsewhere. It is used by Pod b, container c. The setting update.pulls_from_elsewhere is "hold"',
     );
     node.runtime.askedFor = [{ usedBy: 'Pod b, container c', image: TAG }];

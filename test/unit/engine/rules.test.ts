@@ -94,7 +94,7 @@ describe('a release whose activation its rules hold', () => {
     node.runtime.onPull = async () => {
       throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
     };
-    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7', override: true });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'ready' });
     await restart();
@@ -170,7 +170,7 @@ describe('a release whose activation its rules hold', () => {
     expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       /it shows a time before 2026-03-10T13:00:00Z\. stickpin was built at that time\. Until the clock is right, the rollout of the release and the end of life of the release can't be judged/,
     );
-    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7', override: true });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
@@ -190,7 +190,7 @@ describe('a release whose activation its rules hold', () => {
     await plug('sdb1', release(7, { schedule: 'manual', update }));
     await node.clock.advance(10 * MINUTE);
     expect(phases()).toEqual({ '4.13.7': 'ready' });
-    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7', override: true });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
@@ -263,10 +263,8 @@ describe('a release that a person rejects with a reason', () => {
   it('is stopped; STATUS, list and the history say why, also after a restart, until it is approved', async () => {
     await start();
     await plug('sdb1', release(7, { schedule: 'manual' }));
-    expect(() => node.engine.commands.rejectWithReason({ bundle: 'ocp@4.13.7', reason: ' ' })).toThrow(
-      /1 to 200 characters/,
-    );
-    const said = node.engine.commands.rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'etcd loses\nwrites' });
+    expect(() => node.engine.commands.reject({ bundle: 'ocp@4.13.7', reason: ' ' })).toThrow(/1 to 200 characters/);
+    const said = node.engine.commands.reject({ bundle: 'ocp@4.13.7', reason: 'etcd loses\nwrites' });
     expect(said).toMatch(/is rejected \(etcd loses writes\)/);
     await node.clock.advance(0);
     await restart();

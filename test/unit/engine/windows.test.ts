@@ -193,7 +193,7 @@ describe('update.strategy', () => {
     expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       /it waits for the next window, Tue 2026-03-10/,
     );
-    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7', override: true });
     await node.clock.advance(0);
     expect(entry()?.phase).toBe('activated');
   });

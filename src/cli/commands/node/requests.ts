@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
+import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmFirst, confirmOrDecline } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
@@ -73,8 +74,7 @@ export const NODE_REQUESTS: readonly Request[] = [
     argument: ['<bundle>', BUNDLE],
     options: [['--force', 'do not ask, even if rules, a closed window or a wrong clock hold it']],
     send: async ({ client, argument: bundle, flags: { force = false }, context, signal }) => {
-      const go = (override: boolean) =>
-        override ? client.activateOverride({ bundle }, signal) : client.activate({ bundle }, signal);
+      const go = (override: boolean) => client.activate({ bundle, options: { override } }, signal);
       await confirmOrDecline(go, force, context, {
         code: 'engine/activation-held',
         consequence: `If you activate ${bundle}, its tags point to its images from then on`,
@@ -135,7 +135,7 @@ export const NODE_REQUESTS: readonly Request[] = [
       ['--component <name>', 'count only this component, that no container runs, as running until the next boot'],
     ],
     send: ({ client, argument: bundle, flags: { component }, signal }) =>
-      component === undefined ? client.prove({ bundle }, signal) : client.proveComponent({ bundle, component }, signal),
+      client.prove({ bundle, options: defined({ component }) }, signal),
   },
   {
     name: 'reject',
@@ -148,9 +148,7 @@ export const NODE_REQUESTS: readonly Request[] = [
     ],
     send: async ({ client, argument: bundle, flags: { reason, force, yes }, context, signal }) => {
       if (force !== true && yes !== true) await confirmAdopted(bundle, client, context);
-      return reason === undefined
-        ? client.reject({ bundle }, signal)
-        : client.rejectWithReason({ bundle, reason }, signal);
+      return client.reject({ bundle, options: defined({ reason }) }, signal);
     },
   },
   {
@@ -176,8 +174,8 @@ export const NODE_REQUESTS: readonly Request[] = [
     }) => {
       const go = (isForced: boolean) =>
         unclaimed
-          ? client.unpinUnclaimed({ force: isForced }, signal)
-          : client.unpin({ bundle, removeImages, force: isForced }, signal);
+          ? client.unpinUnclaimed({ options: { force: isForced } }, signal)
+          : client.unpin({ bundle, options: { removeImages, force: isForced } }, signal);
       const question = unclaimed
         ? {
             consequence: 'If you give up the unclaimed pins, their images can be collected',

@@ -109,7 +109,7 @@ class Host {
     const last = args.at(-1) ?? '';
     if (program !== 'stickpin') this.next = last.replace('ostree-unverified-image:containers-storage:', '');
     else if (verb === 'rollback') this.node?.engine.commands.rollback({ stream: last });
-    else this.node?.engine.commands.proveComponent({ bundle: last, component: args[1] ?? '' });
+    else this.node?.engine.commands.prove({ bundle: last, component: args[1] ?? '' });
   }
 }
 

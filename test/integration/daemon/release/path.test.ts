@@ -95,7 +95,7 @@ describe('a daemon that goes through the releases of a stream', () => {
       await harness.rounds();
       expect(phases(harness.report())).toMatchObject({ '1.2.0': 'proven*', '1.4.0': 'ready' });
       expect(() => harness.engine.commands.activate({ bundle: 'ocp@1.4.0' })).toThrow(why);
-      harness.engine.commands.activateOverride({ bundle: 'ocp@1.4.0' });
+      harness.engine.commands.activate({ bundle: 'ocp@1.4.0', override: true });
       await untilPhases({ '1.4.0': 'activated*' });
     },
   );

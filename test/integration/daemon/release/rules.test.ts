@@ -38,7 +38,7 @@ describe.runIf(have('root', 'mmdebstrap'))('signed rules hold the activation', (
     await expect.poll(() => engine.report()?.bundles[0]?.reason?.code).toBe(rule);
     expect(await tagged()).toEqual([]);
     expect(() => engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(words);
-    engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
+    engine.commands.activate({ bundle: 'ocp@4.13.7', override: true });
     await harness.until(({ bundles: [one] }) => one?.phase === 'activated' && one.reason === undefined);
     expect((await tagged()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
   });

@@ -123,7 +123,7 @@ describe('releases of several streams with update.strategy = "window"', () => {
     const next = new Date(opensAt + 7 * DAY).toISOString();
     expect(held.bundles.map(({ activationHolds = [] }) => activationHolds[0]?.until)).toEqual([next, next, next]);
     expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(/waits for the next window/);
-    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7', override: true });
     await node.until((report) => phases(report).join() === 'edge ready,ocp activated,tools ready');
     setClock(opensAt + 7 * DAY);
     node.engine.kick();

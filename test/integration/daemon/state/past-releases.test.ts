@@ -80,7 +80,7 @@ describe('a node that has had many releases', () => {
     await harness.rounds(3);
     const proven = harness.report().bundles.filter(({ phase }) => phase === 'proven');
     expect(proven.map(({ version }) => version)).toEqual(['1.0.9']);
-    harness.daemon().engine.commands.activateOverride({ bundle: 'ocp@1.0.1' });
+    harness.daemon().engine.commands.activate({ bundle: 'ocp@1.0.1', override: true });
     await harness.until(({ bundles }) => bundles.some((one) => one.version === '1.0.1' && one.phase === 'activated'));
   });
 });

@@ -262,7 +262,9 @@ describe('a tag of the platform', () => {
       /tag \S+ belongs to \S+\. Stream ocp holds it .* so stream customer-app may not take it/,
     );
     expect(() => node.engine.commands.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
-    expect(() => node.engine.commands.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
+    expect(() => node.engine.commands.activate({ bundle: 'customer-app@4.13.7', override: true })).toThrow(
+      /may not take it/,
+    );
     const after = (await node.images()).find(({ repoTags }) => repoTags.includes(TAG));
     expect(after?.imageId).toBe(before?.imageId);
   });

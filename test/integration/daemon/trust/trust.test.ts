@@ -92,7 +92,7 @@ describe('trust.require = "approval"', () => {
 describe('a name that is rejected ahead of its stick', () => {
   it('is shown, survives a restart, refuses the bundle when it arrives, and is undone by approve', async () => {
     await start();
-    expect(engine().commands.rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'loses data' })).toBe(
+    expect(engine().commands.reject({ bundle: 'ocp@4.13.7', reason: 'loses data' })).toBe(
       "ocp 4.13.7 is rejected (loses data): a bundle of this name is not adopted; 'stickpin approve ocp@4.13.7' takes that back.",
     );
     const ahead = await node.until((report) => report.rejectedNames.length > 0);

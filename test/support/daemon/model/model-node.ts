@@ -235,7 +235,7 @@ export function createModelNode({ machine, policy, roles = [], onDecision, onRes
   const node: ModelNode = {
     commands: {
       activate: (bundle, options) =>
-        options?.override ? commands.activateOverride({ bundle }) : commands.activate({ bundle }),
+        options?.override ? commands.activate({ bundle, override: true }) : commands.activate({ bundle }),
       rollback: (stream = '') => commands.rollback({ stream }),
       unpin: (bundle, options) => {
         const seen = { images: machine.listed(), containers: machine.containers() };

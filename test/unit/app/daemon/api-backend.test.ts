@@ -6,15 +6,13 @@ import type { Event } from '../../../../src/domain/model/condition.ts';
 
 /** The arguments of the commands below, as the history has them. */
 const SHOWN: Readonly<Record<string, string>> = {
-  activate: ' ocp (ocp)',
-  activateOverride: ' ocp (ocp)',
+  activate: ' ocp override (ocp)',
   rollback: ' (ocp@4.13.6)',
   unpin: ' ocp force (ocp)',
   unpinUnclaimed: ' force (undefined)',
   cancel: ' (undefined)',
   approve: ' ocp (ocp)',
-  reject: ' ocp (ocp)',
-  rejectWithReason: ' ocp bad (ocp)',
+  reject: ' ocp bad (ocp)',
 };
 
 /** The commands of the engine that are called below. */
@@ -25,15 +23,17 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('the answer to a command', () => {
   it.each([
-    ['activate', ({ methods }: ApiBackend) => methods.activate({ bundle: 'ocp' }, call)],
-    ['activateOverride', ({ methods }: ApiBackend) => methods.activateOverride({ bundle: 'ocp' }, call)],
+    ['activate', ({ methods }: ApiBackend) => methods.activate({ bundle: 'ocp', options: { override: true } }, call)],
     ['rollback', ({ methods }: ApiBackend) => methods.rollback({ stream: '' }, call)],
-    ['unpin', ({ methods }: ApiBackend) => methods.unpin({ bundle: 'ocp', removeImages: false, force: true }, call)],
-    ['unpinUnclaimed', ({ methods }: ApiBackend) => methods.unpinUnclaimed({ force: true }, call)],
+    [
+      'unpin',
+      ({ methods }: ApiBackend) =>
+        methods.unpin({ bundle: 'ocp', options: { removeImages: false, force: true } }, call),
+    ],
+    ['unpinUnclaimed', ({ methods }: ApiBackend) => methods.unpinUnclaimed({ options: { force: true } }, call)],
     ['cancel', ({ methods }: ApiBackend) => methods.cancel({}, call)],
     ['approve', ({ methods }: ApiBackend) => methods.approve({ bundle: 'ocp' }, call)],
-    ['reject', ({ methods }: ApiBackend) => methods.reject({ bundle: 'ocp' }, call)],
-    ['rejectWithReason', ({ methods }: ApiBackend) => methods.rejectWithReason({ bundle: 'ocp', reason: 'bad' }, call)],
+    ['reject', ({ methods }: ApiBackend) => methods.reject({ bundle: 'ocp', options: { reason: 'bad' } }, call)],
   ])('%s is sent once its record is on the disk', async (name, ask) => {
     let toDisk: () => void = () => undefined;
     const done: string[] = [];
@@ -87,9 +87,9 @@ describe('commands while the settings are wrong', () => {
 
   it('are refused where they change something, with what is wrong', async () => {
     const refused = [
-      () => methods.activate({ bundle: 'ocp' }, call),
+      () => methods.activate({ bundle: 'ocp', options: {} }, call),
       () => methods.approve({ bundle: 'ocp' }, call),
-      () => methods.unpin({ bundle: 'ocp', removeImages: false, force: true }, call),
+      () => methods.unpin({ bundle: 'ocp', options: { removeImages: false, force: true } }, call),
       () => methods.load({ path: '/mnt' }, call),
       () => methods.rescan({}, call),
       () => methods.restoreKey({ keyId: 'x' }, call),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { ApiClient } from '../../../../src/api/client.ts';
 import type { CommandAdapters } from '../../../../src/cli/context/command-adapters.ts';
 import type { FleetView } from '../../../../src/domain/fleet/node-status.ts';
 import type { CheckedImage } from '../../../../src/domain/report/status-schema.ts';
@@ -327,8 +328,10 @@ it('asks on one line, with what holds it', async () => {
     asked = question;
     return true;
   };
-  const forced = { activateOverride: async () => undefined };
-  await runCommand(['activate', 'ocp@4.13.7'], { client: { ...refuse(held).client, ...forced }, confirm, adapters });
+  const activate: ApiClient['activate'] = async ({ options }) => {
+    if (options.override !== true) throw held;
+  };
+  await runCommand(['activate', 'ocp@4.13.7'], { client: { activate }, confirm, adapters });
   expect(asked).toMatch(/^If you activate ocp@4\.13\.7, /);
   expect(asked.endsWith(` But ${held.message}. Activate it anyway?`)).toBe(true);
 });

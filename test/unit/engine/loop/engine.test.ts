@@ -196,7 +196,7 @@ describe('engine: from a medium to activated', () => {
     expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.6' })).toThrow(
       /it is a downgrade from the current release 4\.13\.7\. Its version is lower\./,
     );
-    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.6' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.6', override: true });
     await node.clock.advance(0);
     expect(node.phase('4.13.6')).toBe('activated');
     expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));

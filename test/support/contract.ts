@@ -1,0 +1,137 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { toJsonSchema } from '@valibot/to-json-schema';
+import type { GenericSchema } from 'valibot';
+import { busNameOf, MANAGER, METHODS, type MethodContract } from '../../src/api/contract.ts';
+import { introspectBundle, introspectManager } from '../../src/api/introspection.ts';
+import { contentsSchema } from '../../src/bundle/format/check-contents.ts';
+import { envelopeSchema } from '../../src/bundle/format/dsse.ts';
+import { payloadSchema } from '../../src/bundle/format/schema.ts';
+import { exitCodes } from '../../src/cli/context/cli-error.ts';
+import { definedProgram, manualCommands } from '../../src/cli/manual.ts';
+import { tomlOf, type WrittenValue } from '../../src/config/print-settings.ts';
+import { nodeEnvironment } from '../../src/domain/release/hooks.ts';
+import { CODES } from '../../src/domain/report/codes.ts';
+import { HOOK_NAMES } from '../../src/domain/settings/hook-units.ts';
+import type { Section } from '../../src/domain/settings/sections.ts';
+import { settingsTable } from '../../src/domain/settings/settings.ts';
+import { messageIds } from '../../src/platform/message-ids.ts';
+
+/**
+ * What others build on, as facts of one line each, by contract. docs/compatibility.md says what a
+ * version may change of it. A name, a type or a default that changes is another line.
+ */
+export function contractFacts(): Readonly<Record<string, readonly string[]>> {
+  return {
+    'bundle-format': [
+      ...schemaFacts('envelope', jsonSchemaOf(envelopeSchema)),
+      ...schemaFacts('payload', jsonSchemaOf(payloadSchema)),
+      ...schemaFacts('contents.json', jsonSchemaOf(contentsSchema)),
+    ],
+    settings: settingFacts(),
+    commands: [...commandFacts(), ...Object.entries(exitCodes).map(([name, code]) => `exit code ${code}: ${name}`)],
+    json: documentFacts(),
+    'd-bus': [...busFacts(introspectManager()), ...optionFacts(), ...busFacts(introspectBundle())],
+    hooks: hookFacts(),
+    metrics: tableRows('docs/metrics.md', /^`stickpin_/).map(([name, type, labels]) => `${name} ${type} ${labels}`),
+    files: tableRows('docs/cli.md', /^`\/run\//).map(([path]) => `${path}`),
+    codes: CODES.map(({ short, code }) => `${short} ${code}`),
+    'journal-messages': Object.entries(messageIds).map(([kind, id]) => `${id} ${kind}`),
+  };
+}
+
+/** The members of a JSON Schema that count here. */
+interface JsonSchema {
+  readonly type?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly items?: JsonSchema;
+  readonly additionalProperties?: JsonSchema | boolean;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+}
+
+/** Checks of values have no form in JSON Schema: the types are what counts. */
+function jsonSchemaOf(schema: GenericSchema): JsonSchema {
+  return toJsonSchema(schema, { errorMode: 'ignore' }) as JsonSchema;
+}
+
+/** `payload.update.barrier: object` for each member, and a line for each value of a list. */
+function schemaFacts(path: string, schema: JsonSchema, isRequired = true): string[] {
+  const values = schema.enum ?? ('const' in schema ? [schema.const] : []);
+  const own = `${path}: ${schema.type ?? 'any'}${isRequired ? ', always there' : ''}`;
+  const { properties = {}, required = [], items, additionalProperties: others } = schema;
+  return [
+    own,
+    ...values.map((value) => `${path} = ${JSON.stringify(value)}`),
+    ...Object.entries(properties).flatMap(([name, one]) =>
+      schemaFacts(`${path}.${name}`, one, required.includes(name)),
+    ),
+    ...(items === undefined ? [] : schemaFacts(`${path}[]`, items)),
+    ...(typeof others === 'object' ? schemaFacts(`${path}.*`, others) : []),
+  ];
+}
+
+function documentFacts(): string[] {
+  return readdirSync('docs/json').flatMap((file) =>
+    schemaFacts(file.replace('.schema.json', ''), JSON.parse(readFileSync(`docs/json/${file}`, 'utf8'))),
+  );
+}
+
+function settingFacts(): string[] {
+  return Object.entries<Section>(settingsTable).flatMap(([section, { settings, isNamed }]) =>
+    Object.entries(settings).map(([key, { type, default: value }]) => {
+      const written = value === undefined ? 'not set' : tomlOf(value as WrittenValue);
+      return `${section}${isNamed ? '.NAME' : ''}.${key}: ${type.name}, default ${written}`;
+    }),
+  );
+}
+
+function commandFacts(): string[] {
+  return manualCommands(definedProgram()).flatMap(({ path, usage, operands, options }) => [
+    usage,
+    ...[...operands, ...options].map(({ term }) => `stickpin ${path}: ${term}`),
+  ]);
+}
+
+/** `io.stickpin1.Manager method Activate`, then a line for each argument, in its place. */
+function busFacts(xml: string): string[] {
+  const facts: string[] = [];
+  let path = '';
+  for (const [, name, attributes = ''] of xml.matchAll(/<(interface|method|signal|property|arg)\b([^>]*)>/g)) {
+    const of = Object.fromEntries([...attributes.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, value]) => [key, value]));
+    if (name === 'interface') path = of.name ?? '';
+    else if (name === 'arg') facts.push(`${facts.pop()} ${of.direction ?? ''} ${of.type} ${of.name ?? ''}`);
+    else if (path.startsWith('io.stickpin')) facts.push(`${path} ${name} ${of.name} ${of.type ?? ''}`.trim());
+    else facts.push(`${path} ${name} ${of.name}`);
+  }
+  return facts.filter((fact) => fact.startsWith('io.stickpin'));
+}
+
+function optionFacts(): string[] {
+  return Object.entries<MethodContract>(METHODS).flatMap(([key, { args }]) =>
+    Object.entries(args.options?.options ?? {}).map(
+      ([name, { signature }]) => `${MANAGER} method ${busNameOf(key)} option ${name} ${signature}`,
+    ),
+  );
+}
+
+function hookFacts(): string[] {
+  const environment = nodeEnvironment({ hook: 'plugged', key: 'plugged', medium: 'usb' }) ?? '';
+  return [
+    ...HOOK_NAMES.map((name) => `hooks.${name}`),
+    ...[...environment.matchAll(/^(\w+)=/gm)].map(([, variable]) => `variable ${variable}`),
+  ];
+}
+
+/** The rows of a page's tables whose first cell is like `first`. */
+function tableRows(page: string, first: RegExp): string[][] {
+  return readFileSync(page, 'utf8')
+    .split('\n')
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    )
+    .filter(([cell = '']) => first.test(cell));
+}
