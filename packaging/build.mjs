@@ -41,47 +41,55 @@ const builtinModules = {
 /** The names of the parts depend on it, so that it is the same wherever they are written. */
 const nominalOutdir = join(root, 'dist');
 
+const entryPoints = {
+  main: 'src/main.ts',
+  'cli/main': 'src/stickpin.ts',
+  'fleet/main': 'src/fleet.ts',
+  'sources/main': 'src/sources.ts',
+  'console/main': 'src/console.ts',
+  // Started by the daemon, from beside its own file.
+  'document-worker': 'src/bundle/documents/document-worker.ts',
+};
+
 await rm(outdir, { recursive: true, force: true });
-const { metafile, outputFiles } = await build({
-  absWorkingDir: root,
-  entryPoints: {
-    main: 'src/main.ts',
-    'cli/main': 'src/stickpin.ts',
-    'fleet/main': 'src/fleet.ts',
-    'sources/main': 'src/sources.ts',
-    'console/main': 'src/console.ts',
-    // Started by the daemon, from beside its own file.
-    'document-worker': 'src/bundle/documents/document-worker.ts',
-  },
-  outdir: nominalOutdir,
-  write: false,
-  bundle: true,
-  splitting: true,
-  format: 'esm',
-  platform: 'node',
-  target: 'node22.22',
-  external,
-  plugins: [builtinModules],
-  define: buildTime(env.SOURCE_DATE_EPOCH),
-  // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it runs
-  // in memory.
-  minifyWhitespace: true,
-  minifySyntax: true,
-  keepNames: false,
-  legalComments: 'none',
-  metafile: true,
-  // CommonJS packages inside an ES module still ask for Node's own modules with require().
-  banner: {
-    js: "import { createRequire as createRequireOfBundle } from 'node:module'; const require = createRequireOfBundle(import.meta.url);",
-  },
-});
-for (const { path, contents } of outputFiles) {
+// Each is built by itself: parts that are shared with others would be ninety files instead of
+// twelve, and a quarter of the time that a start takes.
+const built = await Promise.all(Object.entries(entryPoints).map(buildEntry));
+for (const { path, contents } of built.flatMap(({ outputFiles }) => outputFiles)) {
   const file = join(outdir, relative(nominalOutdir, path));
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, contents);
 }
 await writeFile(join(outdir, 'package.json'), '{"type":"module"}\n');
-await writeFile(join(outdir, 'bundled-packages.json'), `${JSON.stringify(bundledPackages(metafile), null, 2)}\n`);
+await writeFile(join(outdir, 'bundled-packages.json'), `${JSON.stringify(bundledPackages(built), null, 2)}\n`);
+
+function buildEntry([name, source]) {
+  return build({
+    absWorkingDir: root,
+    entryPoints: { [name]: source },
+    outdir: nominalOutdir,
+    write: false,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22.22',
+    external,
+    plugins: [builtinModules],
+    define: buildTime(env.SOURCE_DATE_EPOCH),
+    // Names stay, for stack traces; the rest is shortened, since Node keeps the text of what it
+    // runs in memory.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    keepNames: false,
+    legalComments: 'none',
+    metafile: true,
+    // CommonJS packages inside an ES module still ask for Node's own modules with require().
+    banner: {
+      js: "import { createRequire as createRequireOfBundle } from 'node:module'; const require = createRequireOfBundle(import.meta.url);",
+    },
+  });
+}
 
 /** The time of the build, when it is given: it makes the program no less reproducible. */
 function buildTime(epoch) {
@@ -91,8 +99,10 @@ function buildTime(epoch) {
 }
 
 /** Folders of the packages whose code went into the bundle: their licences have to go along. */
-function bundledPackages({ outputs }) {
-  const inputs = Object.values(outputs).flatMap((output) => Object.keys(output.inputs));
+function bundledPackages(all) {
+  const inputs = all
+    .flatMap(({ metafile }) => Object.values(metafile.outputs))
+    .flatMap((output) => Object.keys(output.inputs));
   const folders = inputs.flatMap((path) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
   return [...new Set(folders)].sort();
 }
