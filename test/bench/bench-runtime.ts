@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LayerStorage } from '../../src/domain/model/image.ts';
 import { CriClient } from '../../src/runtime/cri/cri-client.ts';
@@ -43,8 +43,16 @@ export interface BenchRuntime extends DaemonSurroundings {
   leadTo(authority: string): Promise<void>;
   pull(reference: string): Promise<void>;
   imageCount(): Promise<number>;
+  pinnedCount(): Promise<number>;
+  /** Pins all its images as a person would without stickpin. */
+  pinByHand(): Promise<void>;
   /** The command line of `ctr`. */
   ctr(...args: readonly string[]): readonly string[];
+  /** Ends it without warning; {@link BenchRuntime.restart} starts it with what it has stored. */
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+  /** As skopeo names its storage: `[overlay@…+…]`. Only of the double. */
+  readonly containersStorage: string;
 }
 
 const never = new AbortController().signal;
@@ -71,6 +79,7 @@ export async function startBenchRuntime(
     used: () => diskUse(runtime.storage),
     pull: async (reference) => void (await cri.pullImage(reference, never)),
     imageCount: async () => (await cri.listImages(never)).length,
+    pinnedCount: async () => (await cri.listImages(never)).filter(({ pinned }) => pinned).length,
     stop: async () => {
       cri.close();
       await runtime.stop();
@@ -98,8 +107,11 @@ export async function embeddedSurroundings(base: string): Promise<DaemonSurround
 async function containerdParts(enter: readonly string[]) {
   const containerd = await startContainerd({ enter });
   return {
-    pid: containerd.pid,
+    get pid() {
+      return containerd.pid;
+    },
     socketPath: containerd.socketPath,
+    containersStorage: '',
     storage: join(dirname(containerd.socketPath), 'root'),
     layerStorage: 'both' as const,
     settings: `
@@ -116,6 +128,13 @@ async function containerdParts(enter: readonly string[]) {
       writeFileSync(join(folder, 'hosts.toml'), text);
     },
     ctr: (...args: readonly string[]) => containerd.ctrArgv(...args),
+    pinByHand: async () => {
+      const names = (await containerd.ctr('images', 'ls', '--quiet')).split('\n');
+      for (const name of names.filter((line) => line !== '' && !line.startsWith('sha256:')))
+        await containerd.ctr('images', 'label', name, 'io.cri-containerd.pinned=pinned');
+    },
+    kill: containerd.kill,
+    restart: containerd.restart,
     stop: containerd.stop,
   };
 }
@@ -125,7 +144,9 @@ async function crioParts(
   systemd: Awaited<ReturnType<typeof startSystemdDouble>>,
   enter: readonly string[],
 ) {
-  const double = await startCrioDouble({ skopeo: skopeoArgv(), storageDriver: 'overlay', enter });
+  const folder = mkdtempSync(join(base, 'crio-'));
+  const start = () => startCrioDouble({ skopeo: skopeoArgv(), storageDriver: 'overlay', enter, base: folder });
+  let double = await start();
   systemd.addUnit('crio.service', { Unit: { ActiveState: 'active' } });
   systemd.hooks.reload = async () => {
     double.reload();
@@ -135,8 +156,11 @@ async function crioParts(
     double.dirs;
   mkdirSync(join(base, 'pins'), { recursive: true });
   return {
-    pid: double.process.pid ?? 0,
+    get pid() {
+      return double.process.pid ?? 0;
+    },
     socketPath: double.socketPath,
+    containersStorage: `[overlay@${graphRoot}+${double.dirs.base}/run/storage]`,
     storage: graphRoot,
     layerStorage: 'unpacked' as const,
     settings: `
@@ -161,7 +185,16 @@ async function crioParts(
     ctr: (): readonly string[] => {
       throw new Error('CRI-O has no ctr');
     },
-    stop: double.stop,
+    pinByHand: async () => {
+      writeFileSync(join(crioDropIns, '99-bench.conf'), `[crio.image]\npinned_images = ["${BENCH_REGISTRY}/*"]\n`);
+      const failure = await double.reloadAndWait();
+      if (failure !== undefined) throw new Error(failure);
+    },
+    kill: () => double.kill(),
+    restart: async () => {
+      double = await start();
+    },
+    stop: () => double.stop(),
   };
 }
 

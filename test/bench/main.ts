@@ -2,8 +2,8 @@
  * `npm run bench`: what the daemon and the commands cost, beside what a user would use instead, in
  * one run. Prints tables and fails no test. Needs root, the trixie root folder of the integration
  * tests, and `npm run build` before it (the script does that). `npm run bench -- SECTION` runs one
- * section; `guest`, `activation` and `fleet`, which take a quarter of an hour each, run only that
- * way. With `STICKPIN_BENCH=small` all sections run once with small images, to see that they work.
+ * section; those that take a quarter of an hour or more (`ALONE`) run only that way. With
+ * `STICKPIN_BENCH=small` all sections run once with small images, to see that they work.
  */
 import { cpus, loadavg } from 'node:os';
 import { trixieRoot } from '../support/rootfs/trixie-root.ts';
@@ -20,24 +20,22 @@ import { benchServe } from './load/serve-load.ts';
 import { benchActivation } from './preload/activation.ts';
 import { benchGrowth } from './preload/growth.ts';
 import { benchPreload } from './preload/preload.ts';
-import { benchRace } from './preload/race.ts';
 import { benchReady } from './preload/ready.ts';
-import { benchStick } from './preload/stick.ts';
 import { SECTION_LIMIT_MS, sized } from './size.ts';
+import { benchStickToReady } from './stick-to-ready/stick-to-ready.ts';
 
 /**
- * `part`: what follows the name of the section on the command line. Only `race` and `fleet` have
- * parts.
+ * `parts`: what follows the name of the section on the command line. Only `stick-to-ready` and
+ * `fleet` have parts.
  */
-type Section = (print: (text: string) => void, part?: string) => Promise<void>;
+type Section = (print: (text: string) => void, ...parts: readonly string[]) => Promise<void>;
 
 const SECTIONS: Readonly<Record<string, Section>> = {
   bundle: benchBundleCommands,
   factory: benchFactory,
   daemon: benchDaemon,
   preload: benchPreload,
-  stick: benchStick,
-  race: benchRace,
+  'stick-to-ready': benchStickToReady,
   ready: benchReady,
   serve: benchServe,
   growth: benchGrowth,
@@ -47,8 +45,8 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   fleet: benchFleet,
 };
 
-/** Take a quarter of an hour each: measured only when they are asked for. */
-const ALONE: readonly string[] = ['guest', 'activation', 'fleet'];
+/** Take a quarter of an hour or more each: measured only when they are asked for. */
+const ALONE: readonly string[] = ['guest', 'activation', 'fleet', 'stick-to-ready'];
 
 /** Need no runtime, and so no trixie root folder. */
 const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', 'serve', 'fleet'];
@@ -67,7 +65,7 @@ async function main(): Promise<void> {
     const section = SECTIONS[name];
     if (section === undefined) throw new Error(`there is no section ${name}: ${Object.keys(SECTIONS).join(', ')}`);
     const startedAt = performance.now();
-    await withinLimit(name, section(print, wanted === name ? args[0] : undefined));
+    await withinLimit(name, section(print, ...(wanted === name ? args : [])));
     print(`\n${name} took ${Math.round((performance.now() - startedAt) / 1000)} s\n`);
   }
 }

@@ -1,19 +1,4 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-
-/** What a piece of work cost. */
-export interface Cost {
-  readonly wallMs: number;
-  /** Of everything that took part: who serves or copies, and the runtime. */
-  readonly cpuMs: number;
-  /** Of who serves or copies alone: the daemon, the registry, `ctr`, `skopeo`. */
-  readonly ownCpuMs: number;
-  /** Read with read(2) and its kin by who serves or copies. */
-  readonly readBytes: number;
-  /** Greatest resident memory of who serves or copies. */
-  readonly peakMiB: number;
-}
+import { readdirSync, readFileSync } from 'node:fs';
 
 /**
  * The kernel's unit of processor time in proc_pid_stat(5); `getconf CLK_TCK` says 100 on every
@@ -36,12 +21,29 @@ function endedChildrenCpuMs(): number {
   return (childUser + childSystem) * TICK_MS;
 }
 
-/**
- * `rchar` of proc_pid_io(5): bytes read with read(2) and its kin, from files and sockets, by a
- * process and its children that have ended.
- */
-export function readBytesOf(pid: number | 'self'): number {
-  return Number(/rchar: (\d+)/.exec(procFile(pid, 'io'))?.[1] ?? 0);
+/** What all processes below this one have used so far. */
+interface ChildrenUse {
+  readonly cpuMs: number;
+  /** That they gave to file systems on disks, without what was removed before it was written. */
+  readonly writtenBytes: number;
+}
+
+/** The kernel adds what an ended process has used to its parent, so they are counted too. */
+export function childrenUse(): ChildrenUse {
+  const pids = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+  const parents = new Map(pids.map((pid) => [pid, parentOf(pid)]));
+  const isBelow = (pid: number | undefined): boolean =>
+    pid !== undefined && (parents.get(pid) === process.pid || isBelow(parents.get(pid)));
+  const below = pids.filter(isBelow);
+  const written = [process.pid, ...below].map((pid) => {
+    const io = procFile(pid, 'io');
+    const of = (name: string) => Number(new RegExp(`^${name}: (\\d+)`, 'm').exec(io)?.[1] ?? 0);
+    return of('write_bytes') - of('cancelled_write_bytes');
+  });
+  const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
+  return { cpuMs: endedChildrenCpuMs() + sum(below.map(cpuMsOf)), writtenBytes: sum(written) };
 }
 
 /** Greatest resident memory so far (`VmHWM`), in MiB; 0 for a process that is gone. */
@@ -55,41 +57,21 @@ export function residentMiBOf(pid: number | 'self'): number {
 }
 
 /**
- * Runs programs one after the other to their ends, and adds up what they cost. @throws Error when
- * one fails
- */
-export async function runMeasured(commands: readonly (readonly string[])[]): Promise<Cost> {
-  const before = { at: performance.now(), cpuMs: endedChildrenCpuMs(), readBytes: readBytesOf('self') };
-  let peakMiB = 0;
-  for (const [file = '', ...args] of commands) {
-    const child = spawn(file, args, { stdio: ['ignore', 'ignore', 'inherit'] });
-    const watch = setInterval(() => {
-      peakMiB = Math.max(peakMiB, peakMiBOf(child.pid ?? 0));
-    }, 20);
-    const [code] = await once(child, 'close');
-    clearInterval(watch);
-    if (code !== 0) throw new Error(`${file} ${args.join(' ')} ended with ${code}`);
-  }
-  const cpuMs = endedChildrenCpuMs() - before.cpuMs;
-  return {
-    wallMs: performance.now() - before.at,
-    cpuMs,
-    ownCpuMs: cpuMs,
-    // The kernel adds what an ended child has read to its parent; what this process reads itself
-    // meanwhile are some files of /proc.
-    readBytes: readBytesOf('self') - before.readBytes,
-    peakMiB,
-  };
-}
-
-/**
  * utime, stime, cutime, cstime in ticks. The name of the program may hold blanks and brackets, so
  * counting begins behind its last one.
  */
 function processorTimes(pid: number | 'self'): number[] {
+  return statFields(pid).slice(11, 15).map(Number);
+}
+
+function parentOf(pid: number): number {
+  return Number(statFields(pid)[1]);
+}
+
+/** Behind the name of the program. */
+function statFields(pid: number | 'self'): string[] {
   const text = procFile(pid, 'stat');
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return fields.slice(11, 15).map(Number);
+  return text.slice(text.lastIndexOf(')') + 2).split(' ');
 }
 
 function procFile(pid: number | 'self', name: string): string {

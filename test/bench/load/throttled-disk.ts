@@ -1,29 +1,53 @@
-import { mkdirSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { execute } from '../../support/rootfs/execute.ts';
 import { createControlGroup } from './control-group.ts';
 
-/** A disk of this host that is as slow as a stick, read-only and mounted. */
-export interface ThrottledDisk {
+/** A disk of this host, read-only and mounted. */
+export interface MountedDisk {
   /** Where its files are. */
   readonly path: string;
   /** Takes its files out of the page cache. */
   cool(): Promise<unknown>;
-  /** Gives the disk and the limit up. Whoever was started under it must have ended, or end now. */
+  /** What was read from the device so far, not from page cache. */
+  readBytes(): number;
+  /**
+   * Makes it as slow as a stick for this process and what it starts from now on, until what is
+   * returned is called. Whoever was started under the limit must have ended by then, or end now.
+   */
+  limit(bytesPerSecond: number): () => Promise<void>;
+  /** Gives the disk up. */
   release(): Promise<void>;
 }
 
 const EXTRA_BYTES = 64 * 1024 * 1024;
+/** The unit of /sys/block/DEVICE/stat, whatever the device has. */
+const SECTOR_BYTES = 512;
 
 /**
- * Puts what lies in `source` on a loop device with ext4 that this process, and what it starts from
- * now on, reads at `bytesPerSecond`: the kernel holds the requests of a control group back
- * (`blkio.throttle` of version 1, `io.max` of version 2), as many bytes ahead as it would with a
- * real disk. `folder` takes the image. Needs root.
+ * Puts what lies in `source` on a disk that is limited at once.
  *
- * @throws Error when the host has neither controller, or mkfs.ext4, losetup or mount fails
+ * @throws Error when the host has no controller, or as {@link mountedDisk}
  */
-export async function throttledDisk(source: string, folder: string, bytesPerSecond: number): Promise<ThrottledDisk> {
+export async function throttledDisk(source: string, folder: string, bytesPerSecond: number): Promise<MountedDisk> {
+  const disk = await mountedDisk(source, folder);
+  try {
+    const leave = disk.limit(bytesPerSecond);
+    return { ...disk, release: () => disk.release().then(leave) };
+  } catch (error) {
+    await disk.release();
+    throw error;
+  }
+}
+
+/**
+ * Puts what lies in `source` on a loop device with ext4. `folder` takes the image. To limit it, the
+ * kernel holds the requests of a control group back (`blkio.throttle` of version 1, `io.max` of
+ * version 2), as many bytes ahead as it would with a real disk. Needs root.
+ *
+ * @throws Error when mkfs.ext4, losetup or mount fails
+ */
+export async function mountedDisk(source: string, folder: string): Promise<MountedDisk> {
   const image = join(folder, 'disk.img');
   const path = join(folder, 'mounted');
   mkdirSync(path, { recursive: true });
@@ -32,17 +56,18 @@ export async function throttledDisk(source: string, folder: string, bytesPerSeco
   await execute(['mkfs.ext4', '-q', '-d', source, image]);
   const device = (await execute(['losetup', '--find', '--show', '--read-only', image])).trim();
   try {
-    const leave = limitReads(device, bytesPerSecond);
     await execute(['mount', '--options=ro,noload', device, path]);
     const forget = ['dd', 'if={}', 'iflag=nocache', 'count=0', 'status=none'];
     return {
       path,
       cool: () => execute(['find', path, '-type', 'f', '-exec', ...forget, ';']),
+      readBytes: () =>
+        SECTOR_BYTES * Number(readFileSync(`/sys/block/${basename(device)}/stat`, 'utf8').split(/\s+/)[3]),
+      limit: (bytesPerSecond) => limitReads(device, bytesPerSecond),
       release: async () => {
         await execute(['umount', path]);
         await execute(['losetup', '--detach', device]);
         rmSync(image);
-        await leave();
       },
     };
   } catch (error) {

@@ -7,7 +7,7 @@ import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts'
 import { execute } from '../../support/rootfs/execute.ts';
 import { BENCH_REGISTRY } from '../bench-runtime.ts';
 import { sized } from '../size.ts';
-import { pullByHand } from './contenders.ts';
+import { pullByHand } from '../stick-to-ready/measure.ts';
 import { preloadOnce } from './preload-daemon.ts';
 
 const COUNTS = sized([10, 100, 1000], [2, 4]);
@@ -29,18 +29,18 @@ export async function benchGrowth(print: (text: string) => void): Promise<void> 
         await execute(['sync']);
         const run = await preloadOnce(kind, bundle);
         wallMs.push(run.wallMs / images);
-        const byHand = kind === 'embedded' ? undefined : await pullByHand(kind, bundle, 2);
-        const told = byHand === undefined ? '' : `, by hand ${Math.round(byHand.wallMs)} ms`;
+        const byHandMs = kind === 'embedded' ? undefined : await pullByHand(kind, bundle);
+        const told = byHandMs === undefined ? '' : `, by hand ${Math.round(byHandMs)} ms`;
         process.stderr.write(`${kind}, ${images} images: ${Math.round(run.wallMs)} ms${told}\n`);
         rows.push([
           kind,
           `${images}`,
           `${Math.round(run.wallMs)} ms`,
           `${(run.wallMs / images).toFixed(1)} ms`,
-          `${(run.ownCpuMs / images).toFixed(2)} ms`,
-          `${run.peakMiB.toFixed(0)} MiB`,
+          `${(run.daemonCpuMs / images).toFixed(2)} ms`,
+          `${run.daemonPeakMiB.toFixed(0)} MiB`,
           (run.wallMs / images / (wallMs[0] ?? 1)).toFixed(2),
-          byHand === undefined ? '-' : `${(byHand.wallMs / images).toFixed(1)} ms`,
+          byHandMs === undefined ? '-' : `${(byHandMs / images).toFixed(1)} ms`,
         ]);
       }
     }

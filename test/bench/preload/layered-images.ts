@@ -1,7 +1,13 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SampleBundle } from '../../support/bundles/sample-bundle.ts';
-import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import {
+  type SampleImage,
+  type SampleLayer,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../support/bundles/sample-image.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import { BENCH_REGISTRY } from '../bench-runtime.ts';
 import { sized } from '../size.ts';
@@ -15,7 +21,8 @@ const MIB = 1024 * 1024;
 export interface LayeredImages {
   readonly sharedMiB: readonly number[];
   readonly images: number;
-  readonly ownMiB: number;
+  /** Of each image; one number for all of them. */
+  readonly ownMiB: number | readonly number[];
 }
 
 /** Twelve images of 68 MiB over three shared layers, 1,032 MiB in 15 layers. */
@@ -24,15 +31,19 @@ export const PRELOAD_IMAGES: LayeredImages = sized(
   { sharedMiB: [2, 1], images: 3, ownMiB: 1 },
 );
 
-/** Images as {@link LayeredImages} says, of bytes that don't compress. */
-export function layeredImages({
-  sharedMiB,
-  images,
-  ownMiB,
-}: LayeredImages): { readonly reference: string; readonly image: SampleImage }[] {
-  const bases = sharedMiB.map((mib, at) => sampleLayer({ seed: `base${at}`, sizeBytes: mib * MIB, files: 400 }));
+/**
+ * Images as {@link LayeredImages} says, of bytes that don't compress. `keep`: what is kept of each
+ * layer in memory; default all.
+ */
+export function layeredImages(
+  { sharedMiB, images, ownMiB }: LayeredImages,
+  keep: (layer: SampleLayer) => SampleLayer = (layer) => layer,
+): { readonly reference: string; readonly image: SampleImage }[] {
+  const made = (seed: string, mib: number, files: number) =>
+    keep(sampleLayer({ seed, sizeBytes: Math.ceil(mib * MIB), files }));
+  const bases = sharedMiB.map((mib, at) => made(`base${at}`, mib, 400));
   return Array.from({ length: images }, (_none, at) => {
-    const own = sampleLayer({ seed: `own${at}`, sizeBytes: ownMiB * MIB, files: 80 });
+    const own = made(`own${at}`, typeof ownMiB === 'number' ? ownMiB : (ownMiB[at] ?? 1), 80);
     const layers = [...bases.slice(at % bases.length, (at % bases.length) + 1), own];
     return {
       reference: `${BENCH_REGISTRY}/bench/image${at}:1.0.0`,

@@ -15,11 +15,14 @@ import type { DaemonTold } from '../daemon-child.ts';
 import { type DaemonProcess, startDaemonProcess } from '../daemon-process.ts';
 import type { ControlGroup } from '../load/control-group.ts';
 import { withNodeServices } from '../load/service-group.ts';
-import { type Cost, cpuMsOf, peakMiBOf, readBytesOf } from '../process-cost.ts';
+import { cpuMsOf, peakMiBOf } from '../process-cost.ts';
 import { sized } from '../size.ts';
 
 /** A preload by the daemon, with what it took of the runtime's disk. */
-export interface PreloadRun extends Cost {
+export interface PreloadRun {
+  readonly wallMs: number;
+  readonly daemonCpuMs: number;
+  readonly daemonPeakMiB: number;
   /** What the runtime took of its disk. */
   readonly disk: { readonly bytes: number; readonly inodes: number };
 }
@@ -52,19 +55,17 @@ async function measure(
   const api = await connectApi({ ...process.env, ...runtime.env }, signal);
   const pid = daemon.child.pid ?? 0;
   const diskBefore = await runtime.used();
-  const before = { ownMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs(), readBytes: readBytesOf(pid) };
+  const cpuBeforeMs = cpuMsOf(pid);
   const startedAt = performance.now();
   await api.load({ path: bundle.path }, signal);
   await untilReady(daemon);
   const wallMs = performance.now() - startedAt;
-  const ownCpuMs = cpuMsOf(pid) - before.ownMs;
-  const cpuMs = ownCpuMs + runtime.cpuMs() - before.runtimeMs;
-  const readBytes = readBytesOf(pid) - before.readBytes;
-  const peakMiB = peakMiBOf(pid);
+  const daemonCpuMs = cpuMsOf(pid) - cpuBeforeMs;
+  const daemonPeakMiB = peakMiBOf(pid);
   api.close();
   const diskAfter = await runtime.used();
   const disk = { bytes: diskAfter.bytes - diskBefore.bytes, inodes: diskAfter.inodes - diskBefore.inodes };
-  return { wallMs, ownCpuMs, cpuMs, readBytes, peakMiB, disk };
+  return { wallMs, daemonCpuMs, daemonPeakMiB, disk };
 }
 
 /**

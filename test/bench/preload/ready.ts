@@ -8,7 +8,7 @@ import type { DaemonTold } from '../daemon-child.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { cpuMsOf } from '../process-cost.ts';
 import { sized } from '../size.ts';
-import { pullByHand } from './contenders.ts';
+import { pullByHand } from '../stick-to-ready/measure.ts';
 import { layeredImages } from './layered-images.ts';
 import { withDaemonFolder } from './preload-daemon.ts';
 import { STEPS, type Step } from './step-times.ts';
@@ -44,14 +44,14 @@ export async function benchReady(print: (text: string) => void): Promise<void> {
     const rows: string[][] = [];
     for (const kind of ['containerd', 'cri-o'] as const) {
       const best = await quickestOf(() => plugOnce(kind, bundle), readyMs);
-      const byHand = await quickestOf(
-        () => pullByHand(kind, bundle, 2),
-        ({ wallMs }) => wallMs,
+      const byHandMs = await quickestOf(
+        () => pullByHand(kind, bundle),
+        (wallMs) => wallMs,
       );
       const steps = STEPS.map((step) => `${Math.round(best.afterPlugMs.get(step) ?? Number.NaN)} ms`);
       const cpu = [best.daemonCpuMs, best.runtimeCpuMs].map((ms) => `${Math.round(ms)} ms`);
       const name = kind === 'cri-o' ? 'CRI-O double' : kind;
-      rows.push([name, ...steps, ...cpu, `${Math.round(byHand.wallMs)} ms`]);
+      rows.push([name, ...steps, ...cpu, `${Math.round(byHandMs)} ms`]);
     }
     const { images, sizeBytes } = bundle.payload.totals;
     print(`\n${images} images, ${(sizeBytes / 1024 ** 2).toFixed(0)} MiB; the quickest of ${RUNS} runs\n\n`);

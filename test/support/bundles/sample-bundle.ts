@@ -93,6 +93,8 @@ export interface SampleBundleOptions {
   readonly base?: string;
   /** Default {@link sampleBundleImages}. */
   readonly images?: readonly SampleBundleImage[];
+  /** An OCI layout that has the images under their references; default one that is made of them. */
+  readonly layout?: string;
   /** Charts, models; default none. */
   readonly artifacts?: readonly Pick<SampleBundleImage, 'reference' | 'image'>[];
   /** Makes the image of a stick `<name>-<version>-<arch>.img` in `dir`. */
@@ -148,12 +150,14 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
   const { expires, schedule, keep, update, advisories, base, filesystem } = options;
   const images = options.images ?? sampleBundleImages(version, arch);
   const artifacts = options.artifacts ?? [];
-  const layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-'));
+  const { layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-')) } = options;
   try {
-    writeOciLayout(
-      layout,
-      [...images, ...artifacts].map(({ image, reference }) => ({ image, names: [reference] })),
-    );
+    if (options.layout === undefined) {
+      writeOciLayout(
+        layout,
+        [...images, ...artifacts].map(({ image, reference }) => ({ image, names: [reference] })),
+      );
+    }
     const created = await createBundle(
       {
         out: join(dir, `${name}-${version}-${arch}${filesystem === undefined ? '' : '.img'}`),
@@ -182,6 +186,6 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
     );
     return { ...created, keys, images };
   } finally {
-    rmSync(layout, { recursive: true, force: true });
+    if (options.layout === undefined) rmSync(layout, { recursive: true, force: true });
   }
 }

@@ -13,8 +13,10 @@ const recipe = { version: 1, suite: 'trixie', packages: ['docker-registry'] };
 export const HTPASSWD = 'ann:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n';
 
 interface DockerRegistryOptions {
-  /** For its files and its storage. */
+  /** For its files and, by default, its storage. */
   readonly folder: string;
+  /** Default `storage` in the folder. */
+  readonly storage?: string;
   /** Paths of a key and a certificate. */
   readonly tls?: { readonly key: string; readonly certificate: string };
   /** A password, or tokens of whoever signs with this certificate. */
@@ -33,7 +35,12 @@ export async function dockerRegistryProgram(): Promise<string> {
 }
 
 /** The registry of Debian's package docker-registry 2.8, which the test cache gets once. */
-export async function startDockerRegistry({ folder, tls, auth }: DockerRegistryOptions): Promise<DockerRegistry> {
+export async function startDockerRegistry({
+  folder,
+  storage = join(folder, 'storage'),
+  tls,
+  auth,
+}: DockerRegistryOptions): Promise<DockerRegistry> {
   const program = await dockerRegistryProgram();
   const port = await freePort();
   const htpasswd = join(folder, 'htpasswd');
@@ -41,7 +48,7 @@ export async function startDockerRegistry({ folder, tls, auth }: DockerRegistryO
   const config = {
     version: 0.1,
     log: { level: 'error', accesslog: { disabled: true } },
-    storage: { filesystem: { rootdirectory: join(folder, 'storage') }, delete: { enabled: true } },
+    storage: { filesystem: { rootdirectory: storage }, delete: { enabled: true } },
     http: { addr: `127.0.0.1:${port}`, ...(tls && { tls: { key: tls.key, certificate: tls.certificate } }) },
     ...(auth === 'password' && { auth: { htpasswd: { realm: 'test', path: htpasswd } } }),
     ...(typeof auth === 'object' && {

@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { EngineClient } from '../../../../src/runtime/docker/engine-client.ts';
 import { endProcess } from '../../end-process.ts';
 import { eventually } from '../../eventually.ts';
+import { debianPrograms } from '../../rootfs/debian-programs.ts';
 import { argvIn } from '../../rootfs/trixie-root.ts';
 import { unpackedRoot } from '../../rootfs/unpacked-root.ts';
 import { oneCgroupVersion } from './containerd.ts';
@@ -24,6 +25,9 @@ export const engines = {
 
 export type EngineKind = keyof typeof engines;
 
+/** Engines come without their command line. */
+const cliRecipe = { version: 1, suite: 'trixie', packages: ['docker-cli'] };
+
 const settings: Partial<Record<EngineKind, (base: string) => object>> = {
   // Its folder in /etc is not writable here.
   'Docker 20.10': (base) => ({ 'deprecated-key-path': join(base, 'key.json') }),
@@ -33,6 +37,8 @@ const settings: Partial<Record<EngineKind, (base: string) => object>> = {
 /** An engine with folders and a socket of its own. */
 export interface DockerEngine {
   readonly socketPath: string;
+  /** The command line of `docker` or `podman` that reaches its images. */
+  cli(...args: readonly string[]): Promise<readonly string[]>;
   /** Calls its API, and gives what it answers; an error that it answers is thrown. */
   api(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<unknown>;
   /** Ends it without warning; {@link DockerEngine.start} starts it again. */
@@ -88,7 +94,12 @@ export async function startDockerEngine(kind: EngineKind): Promise<DockerEngine>
     await stop();
     throw error;
   }
-  return { socketPath, api: (method, path, body) => callApi(socketPath, method, path, body), kill, start, stop };
+  const cli: DockerEngine['cli'] = async (...args) => {
+    if (name === 'podman') return argvIn(root, 'podman', ...podmanFolders(base), ...args);
+    return [join(await debianPrograms('docker-cli', cliRecipe), 'docker'), '--host', `unix://${socketPath}`, ...args];
+  };
+  const api: DockerEngine['api'] = (method, path, body) => callApi(socketPath, method, path, body);
+  return { socketPath, cli, api, kill, start, stop };
 }
 
 /** One attempt for each layer: the pauses between more are long. */
@@ -100,8 +111,12 @@ function dockerd(base: string, socketPath: string): string[] {
 }
 
 function podman(base: string, socketPath: string): string[] {
+  return ['podman', ...podmanFolders(base), 'system', 'service', '--time=0', `unix://${socketPath}`];
+}
+
+function podmanFolders(base: string): string[] {
   const folders = ['--root', join(base, 'root'), '--runroot', join(base, 'run'), '--tmpdir', join(base, 'podman')];
-  return ['podman', ...folders, '--cgroup-manager=cgroupfs', 'system', 'service', '--time=0', `unix://${socketPath}`];
+  return [...folders, '--cgroup-manager=cgroupfs'];
 }
 
 async function callApi(socketPath: string, method: string, path: string, body?: object): Promise<unknown> {
