@@ -54,6 +54,7 @@ function definitions({ tree, work }) {
   const values = {
     stickpin_version: about.version,
     stickpin_packager: about.author,
+    stickpin_homepage: about.homepage,
     stickpin_tree: tree,
     stickpin_files: join(work, 'files'),
     stickpin_date: changelogDate(),
