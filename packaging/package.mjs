@@ -5,7 +5,7 @@
  * Usage: `node packaging/package.mjs [OUTDIR] [--arch x64]... [--format deb]... [--sign-key FILE]`;
  * `STICKPIN_SIGN_KEY` names the key too.
  */
-import { cp, mkdir, rm } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { env, exit, stderr, stdout } from 'node:process';
 import { parseArgs } from 'node:util';
@@ -13,6 +13,8 @@ import { makeArchive } from './formats/archive.mjs';
 import { makeCockpitDeb, makeDeb } from './formats/deb.mjs';
 import { makeCockpitRpm, makeRpm } from './formats/rpm.mjs';
 import { makeSysext } from './formats/sysext.mjs';
+import { writeProvenance } from './release/provenance.mjs';
+import { releaseNotes } from './release/release-text.ts';
 import { signFile, writeSums } from './release/sums.mjs';
 import { ARCHITECTURES } from './stage/architectures.mjs';
 import { stageCockpit } from './stage/cockpit.mjs';
@@ -51,6 +53,8 @@ function known(flag, wanted, table) {
   return [...new Set(wanted ?? Object.keys(table))];
 }
 
+const pageOf = (path) => readFile(join(root, path), 'utf8');
+
 async function makePackages({ dist, arches, formats, signKey }) {
   await mkdir(dist, { recursive: true });
   const made = [];
@@ -77,6 +81,9 @@ async function makePackages({ dist, arches, formats, signKey }) {
       made.push(join(dist, name));
     }
   }
+  const notes = join(dist, 'RELEASE-NOTES.md');
+  await writeFile(notes, releaseNotes(about.version, await pageOf('CHANGELOG.md'), await pageOf('docs/install.md')));
+  made.push(notes, await writeProvenance(dist, made, { arches, formats }));
   const sums = await writeSums(dist, made);
   const signed = signKey === undefined ? [] : [await signFile(sums, signKey)];
   for (const file of [...made, sums, ...signed]) stdout.write(`${relative(process.cwd(), file)}\n`);

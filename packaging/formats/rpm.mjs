@@ -1,5 +1,6 @@
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, mkdtemp, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { ARCHITECTURES } from '../stage/architectures.mjs';
 import { about, epoch, root, run } from '../stage/project.mjs';
 import { nodeFiles, settle, stageTree } from '../stage/stage.mjs';
@@ -27,7 +28,15 @@ async function buildRpm(tree, dist, { spec, arch, files }) {
   await rm(work, { recursive: true, force: true });
   await mkdir(work);
   await writeFile(join(work, 'files'), files);
-  run('rpmbuild', ['-bb', '--target', `${arch}-linux`, ...definitions({ tree, work }), join(sources, spec)]);
+  // rpmbuild takes no path with a blank.
+  const links = await mkdtemp(join(tmpdir(), 'stickpin-rpm-'));
+  for (const [link, target] of Object.entries({ dist, sources })) await symlink(target, join(links, link));
+  const folders = { tree: join(links, 'dist', basename(tree)), work: join(links, 'dist', basename(work)) };
+  try {
+    run('rpmbuild', ['-bb', '--target', `${arch}-linux`, ...definitions(folders), join(links, 'sources', spec)]);
+  } finally {
+    await rm(links, { recursive: true });
+  }
   const [name] = await readdir(join(work, 'rpms', arch));
   const file = join(dist, name);
   await rename(join(work, 'rpms', arch, name), file);
@@ -45,6 +54,7 @@ function definitions({ tree, work }) {
   const values = {
     stickpin_version: about.version,
     stickpin_packager: about.author,
+    stickpin_homepage: about.homepage,
     stickpin_tree: tree,
     stickpin_files: join(work, 'files'),
     stickpin_date: changelogDate(),

@@ -4,18 +4,17 @@ import { basename, join } from 'node:path';
 
 /** Writes `SHA256SUMS` of the files, as sha256sum(1) checks it, and returns its path. */
 export async function writeSums(dist, files) {
-  const lines = await Promise.all(
-    files.map(async (file) => {
-      const sum = createHash('sha256')
-        .update(await readFile(file))
-        .digest('hex');
-      return `${sum}  ${basename(file)}\n`;
-    }),
-  );
+  const lines = await Promise.all(files.map(async (file) => `${await sha256Of(file)}  ${basename(file)}\n`));
   const path = join(dist, 'SHA256SUMS');
   // By name.
   await writeFile(path, lines.sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1)).join(''));
   return path;
+}
+
+export async function sha256Of(file) {
+  return createHash('sha256')
+    .update(await readFile(file))
+    .digest('hex');
 }
 
 /**

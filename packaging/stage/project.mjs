@@ -19,7 +19,8 @@ about.version = env.STICKPIN_PACKAGE_VERSION || about.version;
  * the commit, else the earliest time at which this version may run. So the same input makes the
  * same bytes.
  */
-export const epoch = env.SOURCE_DATE_EPOCH ?? timeOfCommit() ?? String(Date.parse(about.notBefore) / 1000);
+export const epoch =
+  env.SOURCE_DATE_EPOCH ?? git('log', '-1', '--format=%ct') ?? String(Date.parse(about.notBefore) / 1000);
 if (!/^\d{1,11}$/.test(epoch)) throw new Error(`SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`);
 
 /** Runs a program that must succeed; what it prints on standard output is dropped. */
@@ -37,11 +38,11 @@ export function run(file, args, options = {}) {
   }
 }
 
-function timeOfCommit() {
+/** What git prints; undefined where this is no clone. */
+export function git(...args) {
   try {
-    const options = { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
-    return execFileSync('git', ['log', '-1', '--format=%ct'], options).trim() || undefined;
+    return execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
   } catch {
-    return undefined; // no clone
+    return undefined;
   }
 }

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { lockedModule, moduleFolder, runtimeModule } from './modules.mjs';
 import { about, epoch } from './project.mjs';
 
@@ -51,7 +52,15 @@ async function packageComponent(folder) {
     licenses: licencesOf(license ?? licenses?.map(({ type }) => type).join(' OR ')),
     purl,
     ...(integrity !== undefined && { hashes: [hashOf(integrity)] }),
+    ...(name === 'better-sqlite3' && { components: [sqliteComponent(purl)] }),
   };
+}
+
+/** The SQLite in the native module, as it names itself. */
+function sqliteComponent(purl) {
+  const version = new Database(':memory:').prepare('SELECT sqlite_version()').pluck().get();
+  const cpe = `cpe:2.3:a:sqlite:sqlite:${version}:*:*:*:*:*:*:*`;
+  return { type: 'library', 'bom-ref': `${purl}#sqlite`, name: 'sqlite', version, cpe };
 }
 
 /** Node.js with the libraries that are built into it, as it tells them itself. */
@@ -76,6 +85,8 @@ async function runtimeComponent(arch) {
     name: 'Node.js',
     version,
     licenses: licencesOf('MIT'),
+    // As vulnerabilities of Node.js are filed, not by the npm package.
+    cpe: `cpe:2.3:a:nodejs:node.js:${version}:*:*:*:*:*:*:*`,
     purl,
     hashes: [hashOf(integrity)],
     components: Object.entries(libraries).map(([library, libraryVersion]) => ({

@@ -6,7 +6,7 @@ import { sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts'
 import { commandsOf } from '../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
-import { makePackage, remadeDeb } from '../support/packages/make-packages.ts';
+import { laterVersion, makePackage, remadeDeb } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installCriPuller, pullAll } from './machine/product/cri-pull.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -15,8 +15,8 @@ import { phaseOfUpdate, selfUpdateSettings } from './machine/product/self-update
 import { makeStick } from './machine/qemu/stick.ts';
 
 /** The version of the update by hand, and of the one from a stick. */
-const NEWER = '0.1.99';
-const NEWEST = '0.1.100';
+const NEWER = laterVersion(99);
+const NEWEST = laterVersion(100);
 const OPERATE = 'docs/operate.md';
 const UNIT = /\.(service|socket)$/;
 

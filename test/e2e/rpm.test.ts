@@ -3,14 +3,14 @@ import { basename, join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
-import { makePackage } from '../support/packages/make-packages.ts';
+import { laterVersion, makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { packagesOn } from './machine/product/packages.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
 /** The version of the update. */
-const NEWER = '0.1.99';
+const NEWER = laterVersion(99);
 /** Debian's rpm knows nothing of the libraries that dpkg has installed. */
 const RPM = '#!/bin/sh\nexec /usr/bin/rpm --nodeps "$@"\n';
 

@@ -1,16 +1,18 @@
 import { join } from 'node:path';
 import { beforeAll, expect, inject, test } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
+import { laterVersion } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { bringUpdate, phaseOfUpdate, selfUpdateSettings, UPDATE_STATE } from './machine/product/self-update.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
-const OLD = '0.1.0';
-const NEW = '0.1.100';
-const BROKEN = '0.1.101';
+const OLD = packageJson.version;
+const NEW = laterVersion(100);
+const BROKEN = laterVersion(101);
 const LIB = '/usr/lib/stickpin';
 
 /** Refuses no package, and holds the update while the file is there, also after a boot. */

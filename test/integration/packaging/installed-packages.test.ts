@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import packageJson from '../../../package.json' with { type: 'json' };
 import { installKeys, makeSampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
-import { makePackage, packagingNeeds } from '../../support/packages/make-packages.ts';
+import { laterVersion, makePackage, packagingNeeds } from '../../support/packages/make-packages.ts';
 import { have, withHelpers } from '../../support/requirements.ts';
 import { makeScratchRoot, type ScratchRoot } from '../../support/rootfs/scratch-root.ts';
 
@@ -23,7 +23,7 @@ const MADE = [
 ];
 
 /** The version of an update. */
-const NEWER = '0.1.99';
+const NEWER = laterVersion(99);
 
 /** What stays until a purge. */
 const KEPT = ['/etc/stickpin', '/var/lib/stickpin', '/var/lib/stickpin-fleet'];

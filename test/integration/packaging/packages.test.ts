@@ -56,9 +56,11 @@ describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
     expect(readdirSync(made).sort()).toEqual(
       [
         'Containerfile',
+        'RELEASE-NOTES.md',
         'SHA256SUMS',
         'SHA256SUMS.sig',
         'machine-config',
+        `stickpin-${version}.provenance.json`,
         ...['x86_64', 'aarch64'].map((arch) => `stickpin-${version}-1.${arch}.rpm`),
         ...['x86-64', 'arm64'].map((arch) => `stickpin-${version}-${arch}.sysext.raw`),
         ...['x64', 'arm64'].map((arch) => `stickpin-${version}-linux-${arch}.cdx.json`),
@@ -93,7 +95,7 @@ describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
   it('signs the sums; a changed package or list is found with the commands of the page', async () => {
     const verify = commandsOf('docs/install.md', 'verify');
     await execute(['cp', join(work, 'release.pub'), made]);
-    expect(shell(verify).stdout).toMatch(/^Signature Verified Successfully\n(.*: OK\n){14}$/);
+    expect(shell(verify).stdout).toMatch(/^Signature Verified Successfully\n(.*: OK\n){16}$/);
     const copy = join(work, 'changed');
     await execute(['cp', '-a', made, copy]);
     appendFileSync(join(copy, 'Containerfile'), '\n');
@@ -163,7 +165,10 @@ describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
     // The binary of koffi is under the licence of koffi.
     expect(listed.filter((name: string) => !name.startsWith('@koromix/')).sort()).toEqual(licensed.sort());
     for (const component of bill.components) expect(component).toMatchObject({ hashes: [{ alg: 'SHA-512' }] });
+    const [sqlite] = bill.components.find(({ name }: { name: string }) => name === 'better-sqlite3').components;
+    expect(sqlite).toMatchObject({ name: 'sqlite', version: expect.stringMatching(/^3\.\d+\.\d+$/) });
     const node = bill.components.find(({ name }: { name: string }) => name === 'Node.js');
+    expect(node.cpe).toBe(`cpe:2.3:a:nodejs:node.js:${node.version}:*:*:*:*:*:*:*`);
     expect(node.components.map(({ name }: { name: string }) => name)).toEqual(
       expect.arrayContaining(['openssl', 'v8', 'zlib']),
     );

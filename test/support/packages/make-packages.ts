@@ -23,6 +23,9 @@ export const packagingNeeds: readonly Requirement[] = [
 /** A time, so that a test that is run in a commit of its own makes the same. */
 const epoch = '1767225600';
 
+/** That of `package.json` with another third number, so that it is a later one. */
+export const laterVersion = (patch: number): string => packageJson.version.replace(/\d+$/, String(patch));
+
 /** Runs `packaging/package.mjs` with further arguments. Returns what it printed. */
 export function makePackages(
   directory: string,

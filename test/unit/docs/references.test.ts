@@ -74,6 +74,7 @@ describe.each(docs.map((doc) => [doc.path, doc] as const))('%s', (path, doc) => 
       'packaging/node/setup',
       'packaging/node/uninstall',
       'packaging/package.mjs',
+      'packaging/release.mjs',
       'test/support/crio-double/options.ts',
       'test/support/crio-double/main.ts',
     ]
