@@ -4,6 +4,7 @@ import { parse } from 'toml';
 import * as v from 'valibot';
 import { deepFreeze, jointFaults, type Settings, settingsSchema } from '../domain/settings/settings.ts';
 import { AppError, FaultList, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { clip } from '../platform/plain-text.ts';
 import { schemaFault, type TomlFault, tomlFault, valueWord } from '../platform/schema-fault.ts';
 import type { SettingsFile } from './print-settings.ts';
 
@@ -132,9 +133,12 @@ async function readFragment(path: string, signal: AbortSignal): Promise<Fragment
   }
 }
 
+/** The most characters of a line. */
+const MAX_SHOWN = 200;
+
 /** Settings are not secret, so that the line is shown. */
 function faultWithLine(text: string, { line, reason }: TomlFault): string {
-  const shown = line === undefined ? '' : (text.split('\n')[line - 1]?.trim() ?? '');
+  const shown = line === undefined ? '' : clip(text.split('\n')[line - 1]?.trim() ?? '', MAX_SHOWN);
   if (shown === '') return reason;
   const hint = /^[\w.-]+\s*=\s*[^\s"'[{]/.test(shown) ? ' (texts and durations are written in quotes)' : '';
   return `${reason}: ${shown}${hint}`;

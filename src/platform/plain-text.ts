@@ -35,9 +35,12 @@ export function withoutLogins(text: string): string {
   return text.includes('://') ? text.replaceAll(LOGIN, '$1<removed>@') : text;
 }
 
-/** Names of members stay. */
+/** No document has so many levels. */
+const MAX_DEPTH = 64;
+
+/** Names of members stay. Values below {@link MAX_DEPTH} levels become null. */
 export function plainDocument<T>(document: T): T {
-  return plainValue(document) as T;
+  return plainValue(document, MAX_DEPTH) as T;
 }
 
 /** Makes each run of blanks one blank, for errors of programs with several lines. */
@@ -91,11 +94,12 @@ export function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;
 }
 
-function plainValue(value: unknown): unknown {
+function plainValue(value: unknown, levels: number): unknown {
   if (typeof value === 'string') return plainText(value);
-  if (Array.isArray(value)) return value.map(plainValue);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plainValue(member)]));
+  if (levels === 0) return null;
+  if (Array.isArray(value)) return value.map((one) => plainValue(one, levels - 1));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plainValue(member, levels - 1)]));
 }
 
 /**

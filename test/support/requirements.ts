@@ -92,7 +92,7 @@ export function have(...needed: readonly Needed[]): boolean {
   });
   if (missing.length === 0) return true;
   const list = missing.map(({ name, remedy }) => `${name} (${remedy})`).join(', ');
-  const line = `Integration tests need what this machine lacks: ${list}`;
+  const line = `The tests need what this machine lacks: ${list}`;
   if (process.env.CI === 'true') throw new Error(line);
   process.stderr.write(`${line}; skipped\n`);
   return false;

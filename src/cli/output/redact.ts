@@ -71,13 +71,17 @@ function parsed(text: string): object | undefined {
   }
 }
 
-function withoutSecrets(value: unknown, secrets: readonly string[]): unknown {
+/** What is nested deeper is removed. */
+const MAX_DEPTH = 64;
+
+function withoutSecrets(value: unknown, secrets: readonly string[], levels = MAX_DEPTH): unknown {
   if (typeof value === 'string') return redacted(value, secrets);
+  if (levels === 0) return REMOVED;
   if (Array.isArray(value)) {
     return value.map((one: unknown, index) => {
       const option: unknown = value[index - 1];
       const isArgument = typeof one === 'string' && typeof option === 'string' && isSecretOption(option);
-      return isArgument ? REMOVED : withoutSecrets(one, secrets);
+      return isArgument ? REMOVED : withoutSecrets(one, secrets, levels - 1);
     });
   }
   if (typeof value !== 'object' || value === null) return value;
@@ -88,7 +92,7 @@ function withoutSecrets(value: unknown, secrets: readonly string[]): unknown {
       member,
       isSecretScalar(one) && (namesSecret(member) || (variable && member === 'value'))
         ? REMOVED
-        : withoutSecrets(one, secrets),
+        : withoutSecrets(one, secrets, levels - 1),
     ]),
   );
 }

@@ -1,5 +1,6 @@
 import { AppError } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { type Digest, isDigest } from './digest.ts';
 
 /** Follows the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
@@ -13,6 +14,8 @@ export interface Reference {
 }
 
 const MAX_REPOSITORY_BYTES = 255;
+/** In messages; all of a valid reference is shorter. */
+const MAX_SHOWN = 500;
 const HOST =
   /^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$/;
 const PATH_PART = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
@@ -34,10 +37,10 @@ export function parseReference(text: string): Reference {
   const colon = named.indexOf(':', slash);
   const path = colon < 0 ? named.slice(slash + 1) : named.slice(slash + 1, colon);
   const tag = colon < 0 ? undefined : named.slice(colon + 1);
-  if (tag !== undefined && !TAG.test(tag)) throw malformed(text, `'${tag}' is not a tag`);
+  if (tag !== undefined && !TAG.test(tag)) throw malformed(text, `'${clip(tag, MAX_SHOWN)}' is not a tag`);
   const bad = path.split('/').find((part) => !PATH_PART.test(part));
   if (bad !== undefined)
-    throw malformed(text, `'${bad}' can't be part of a repository's path (lower case, digits, . _ -)`);
+    throw malformed(text, `'${clip(bad, MAX_SHOWN)}' can't be part of a repository's path (lower case, digits, . _ -)`);
   const repository = canonicalRepository(registry, path);
   if (repository.length > MAX_REPOSITORY_BYTES)
     throw malformed(text, `its name is longer than ${MAX_REPOSITORY_BYTES} bytes`);
@@ -103,7 +106,7 @@ function canonicalRepository(registry: string, path: string): string {
 function malformed(text: string, why: string): AppError<'domain/reference'> {
   return new AppError({
     code: 'domain/reference',
-    message: `image reference '${text}' is not fully qualified or malformed: ${why}`,
+    message: `image reference '${clip(text, MAX_SHOWN)}' is not fully qualified or malformed: ${why}`,
     disposition: 'reject',
   });
 }

@@ -75,7 +75,8 @@ function unquoted(value: string): string {
 
 /** Podman and Compose pull what is missing, whatever its tag is, unless `pull` says otherwise. */
 function policyOf(pull: unknown): string {
-  return /^(?:always|newer|daily|weekly|every_.*)$/.test(String(pull)) ? 'Always' : 'IfNotPresent';
+  const isAlways = typeof pull === 'string' && /^(?:always|newer|daily|weekly|every_.*)$/.test(pull);
+  return isAlways ? 'Always' : 'IfNotPresent';
 }
 
 type Members = Readonly<Record<string, unknown>>;

@@ -140,7 +140,7 @@ function keyPairOf(text: string, path: string): ClientKeyPair | undefined {
   const parsed = parseKubeconfig(text, path);
   if (parsed.kind === 'unusable') {
     const message = `${path} can't be used as a kubeconfig: ${parsed.why}; set fleet.kubeconfig to that of the kubelet`;
-    throw fleetError('fleet/identity', message, { cause: parsed.cause });
+    throw fleetError('fleet/identity', message);
   }
   const { certificate, key } = parsed.kubeconfig.user;
   return certificate && key && { certificate, key };
@@ -241,7 +241,7 @@ export interface Kubeconfig {
 
 type ParsedKubeconfig =
   | { readonly kind: 'kubeconfig'; readonly kubeconfig: Kubeconfig }
-  | { readonly kind: 'unusable'; readonly why: string; readonly cause?: unknown };
+  | { readonly kind: 'unusable'; readonly why: string };
 
 const text = v.pipe(v.string(), v.minLength(1));
 /** client-go takes an empty text for an absent one. */
@@ -290,9 +290,9 @@ const config = v.object({
 export function parseKubeconfig(content: string, path: string): ParsedKubeconfig {
   let document: unknown;
   try {
-    document = parse(content, { maxAliasCount: 0 });
+    document = parse(content, { maxAliasCount: 0, logLevel: 'error' });
   } catch (cause) {
-    return { kind: 'unusable', why: oneLine(reasonOf(cause)), cause };
+    return { kind: 'unusable', why: yamlFault(cause) };
   }
   const result = v.safeParse(config, document);
   if (!result.success) {
@@ -353,8 +353,13 @@ function clientCaFileOf(text: string, path: string): string | undefined {
 
 function parseYaml(text: string, path: string): unknown {
   try {
-    return parse(text, { maxAliasCount: 0 });
+    return parse(text, { maxAliasCount: 0, logLevel: 'error' });
   } catch (error) {
-    throw fleetError('fleet/identity', `${path} is not YAML: ${reasonOf(error)}`, { cause: error });
+    throw fleetError('fleet/identity', `${path} is not YAML: ${yamlFault(error)}`);
   }
+}
+
+/** Without the lines that the parser shows. They may be secret, so the error is no cause either. */
+function yamlFault(error: unknown): string {
+  return oneLine(reasonOf(error).split(':\n\n', 1)[0] ?? '');
 }

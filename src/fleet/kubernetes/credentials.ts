@@ -25,7 +25,7 @@ import { type Credentials, type KubernetesError, kubernetesError } from './api.t
 export async function readCredentials(setting: 'auto' | string, signal: AbortSignal, root = '/'): Promise<Credentials> {
   const { path, content } = await readKubeconfig(setting, root, signal);
   const parsed = parseKubeconfig(content, path);
-  if (parsed.kind === 'unusable') throw unusable(path, parsed.why, parsed.cause);
+  if (parsed.kind === 'unusable') throw unusable(path, parsed.why);
   const { cluster, user } = parsed.kubeconfig;
   if (cluster.proxyUrl !== undefined) throw unusable(path, 'it has a proxy-url, which stickpin does not use');
   const ca = await textOf(cluster.authority, signal);

@@ -113,7 +113,8 @@ class CheckedBuffer extends DBusBuffer {
     if (this.depth > DEPTH_MAX) throw new Error('The body of a message is nested too deeply');
     const value = super.readTree(tree);
     this.depth -= 1;
-    if (this.pos === before || this.pos > this.buffer.length) {
+    // Behind the end the position is NaN, and the next alignment would begin anew at 0.
+    if (!(this.pos > before && this.pos <= this.buffer.length)) {
       throw new Error('The body of a message does not fit its signature');
     }
     return value;

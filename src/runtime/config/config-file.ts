@@ -43,10 +43,20 @@ const MOMENTS = { ZonedDateTime: momentFrom, PlainDateTime: momentFrom, PlainDat
 export function parseToml(text: string): ParsedToml {
   try {
     const table = parse(text, { bigint: true, useTemporal: true, temporal: MOMENTS }) as TomlTable;
-    return { kind: 'table', table };
+    return isDeep(table, MAX_DEPTH)
+      ? { kind: 'fault', reason: `its tables have more than ${MAX_DEPTH} levels` }
+      : { kind: 'table', table };
   } catch (error) {
     return { kind: 'fault', reason: tomlFault(error).reason };
   }
+}
+
+/** What works on tables calls itself for each level, which a key such as `a.a.a` adds. */
+const MAX_DEPTH = 64;
+
+function isDeep(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((one) => isDeep(one, levels - 1));
 }
 
 export function isTable(value: unknown): value is TomlTable {

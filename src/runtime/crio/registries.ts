@@ -205,15 +205,15 @@ export function renderRegistriesDropIn(
 export function parseRegistriesDropIn(text: string, address: MirrorAddress): string[] | undefined {
   return registriesIn(text)
     ?.map(({ prefix, mirror }) => {
-      const first = Array.isArray(mirror) && isTable(mirror[0]) ? String(mirror[0].location) : '';
-      return first === ourLocation(String(prefix), address) ? String(prefix) : first;
+      const first = textOf(tablesIn(mirror)[0]?.location);
+      return first === ourLocation(textOf(prefix), address) ? textOf(prefix) : first;
     })
     .sort();
 }
 
 /** The repositories that the text mirrors to any address. Text that is not TOML has none. */
 export function mirroredRepositories(text: string): readonly string[] {
-  return (registriesIn(text) ?? []).map(({ prefix }) => String(prefix));
+  return (registriesIn(text) ?? []).map(({ prefix }) => textOf(prefix));
 }
 
 function registriesIn(text: string): readonly TomlTable[] | undefined {

@@ -44,12 +44,17 @@ function header(
   block.write('0000000\0', 116);
   block.write(`${sizeBytes.toString(8).padStart(11, '0')}\0`, 124);
   block.write('00000000000\0', 136);
-  // POSIX: the checksum is computed with its own field filled with spaces.
-  block.write('        ', 148);
   block.write(linkTo !== undefined ? (isHardLink ? '1' : '2') : isDirectory ? '5' : '0', 156);
   block.write(linkTo ?? '', 157);
   block.write('ustar\x0000', 257);
+  sumUp(block);
+  return block;
+}
+
+/** Writes the right checksum into a header. */
+export function sumUp(block: Buffer): void {
+  // POSIX: the checksum is computed with its own field filled with spaces.
+  block.write('        ', 148);
   const sum = block.reduce((total, byte) => total + byte, 0);
   block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
-  return block;
 }

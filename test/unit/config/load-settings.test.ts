@@ -272,6 +272,8 @@ describe('loadSettings', () => {
     const { code, message } = await problem('local.d/10-mine.toml', '[preload]\nparallel = 3\nthis is wrong\n');
     expect(code).toBe('config/syntax');
     expect(message).toContain("10-mine.toml is not TOML: line 3 can't be read from column 6 on: this is wrong");
+    const long = await problem('local.d/10-mine.toml', `${'x '.repeat(50_000)}\n`);
+    expect(long.message.length).toBeLessThan(1_000);
   });
 
   it('refuses a file with a wrong name, and ignores files that editors leave', async () => {

@@ -77,6 +77,7 @@ describe.each(docs.map((doc) => [doc.path, doc] as const))('%s', (path, doc) => 
       'packaging/release.mjs',
       'test/support/crio-double/options.ts',
       'test/support/crio-double/main.ts',
+      'test/fuzz/run.ts',
     ]
       .map((file) => readFileSync(file, 'utf8'))
       .join('\n');

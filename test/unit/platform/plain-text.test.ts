@@ -68,6 +68,11 @@ describe('text from outside', () => {
     const dirty = { a: ['x\u202ey', { b: 'c\u0000d', n: 1, u: undefined }], z: null };
     expect(plainDocument(dirty)).toEqual({ a: ['xy', { b: 'c d', n: 1, u: undefined }], z: null });
   });
+
+  it('ends a document that another node has nested without an end', () => {
+    const deep: unknown = JSON.parse(`${'[{"a":'.repeat(20_000)}1${'}]'.repeat(20_000)}`);
+    expect(JSON.stringify(plainDocument(deep))).toMatch(/^(?:\[\{"a":){32}null(?:\}\]){32}$/);
+  });
 });
 
 describe('a path for a message', () => {

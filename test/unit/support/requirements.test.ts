@@ -24,7 +24,7 @@ describe('requirements of integration tests', () => {
     expect(have(unicorn, program('sh', 'apt-get install dash'), ghost)).toBe(false);
     expect(written.mock.calls).toEqual([
       [
-        'Integration tests need what this machine lacks: unicorn (apt-get install unicorn), no-such-program-9 (apt-get install ghost); skipped\n',
+        'The tests need what this machine lacks: unicorn (apt-get install unicorn), no-such-program-9 (apt-get install ghost); skipped\n',
       ],
     ]);
   });

@@ -1,5 +1,4 @@
 import { rmSync, writeFileSync } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -30,8 +29,10 @@ import {
 import { parseImagesFile } from '../../../../src/factory/images/images-file.ts';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
+import { textsIn } from '../../../fuzz/target.ts';
 import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
-import { tarArchive } from '../../../support/bundles/tar-archive.ts';
+import { sumUp, tarArchive } from '../../../support/bundles/tar-archive.ts';
+import { inMemoryFile } from '../../../support/files/in-memory-file.ts';
 import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 import { damagedBytes, damagedJson, fuzz } from '../../../support/fuzz.ts';
 import { coded } from '../../../support/matching.ts';
@@ -122,13 +123,6 @@ function damaged(good: unknown): fc.Arbitrary<Buffer> {
     { weight: 3, arbitrary: damagedJson(good).map((text) => Buffer.from(text)) },
     { weight: 1, arbitrary: damagedBytes(Buffer.from(JSON.stringify(good))) },
   );
-}
-
-/** All texts in a JSON value, names included. */
-function textsIn(value: unknown): readonly string[] {
-  if (typeof value === 'string') return [value];
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, child]) => [name, ...textsIn(child)]);
 }
 
 afterEach(() => {
@@ -231,7 +225,7 @@ describe('reading gives a result or an AppError for', () => {
         header.set(size, 124);
         sumUp(header);
       }
-      const members = readTarMembers(inMemory(bytes), bytes.length, new AbortController().signal);
+      const members = readTarMembers(inMemoryFile(bytes), bytes.length, new AbortController().signal);
       try {
         for await (const { offset, sizeBytes } of members) {
           expect(sizeBytes).toBeGreaterThanOrEqual(0);
@@ -319,24 +313,3 @@ describe('names of members that every JavaScript object inherits', () => {
     expect(() => parseContents(text(contents))).toThrow(expect.objectContaining(coded('bundle/contents', name)));
   });
 });
-
-/** Writes the right checksum into a header. */
-function sumUp(block: Buffer): void {
-  block.write('        ', 148);
-  block.write(
-    `${block
-      .reduce((total, byte) => total + byte, 0)
-      .toString(8)
-      .padStart(6, '0')}\0 `,
-    148,
-  );
-}
-
-/** What the reader of archives needs of a file. */
-function inMemory(bytes: Buffer): FileHandle {
-  const read = async (buffer: Buffer, offset: number, length: number, position: number) => {
-    if (!Number.isSafeInteger(position)) throw new RangeError(`position ${position}`);
-    return { bytesRead: bytes.copy(buffer, offset, position, position + length), buffer };
-  };
-  return { read } as unknown as FileHandle;
-}

@@ -53,6 +53,14 @@ describe('parseReference', () => {
     );
   });
 
+  it.each(['x'.repeat(50_000), `quay.io/a:${'x'.repeat(50_000)}`, `quay.io/${'X'.repeat(50_000)}`])(
+    'shows the beginning of a long text only',
+    (text) => {
+      const long = expect.objectContaining({ message: expect.stringMatching(/^.{100,2000}$/) });
+      expect(() => parseReference(text)).toThrow(long);
+    },
+  );
+
   it('throws only AppError', () => {
     fc.assert(
       fc.property(

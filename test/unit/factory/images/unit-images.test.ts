@@ -163,6 +163,12 @@ describe('readImagesFrom of a Compose file that needs more', () => {
     const found = await read({ 'c.yaml': "services: {a: {image: 'quay.io/x/a:1', pull_policy: daily}}\n" }, 'c.yaml');
     expect(manifestWarnings(found.used, []).filter((text) => text.includes('Always'))).toHaveLength(1);
   });
+
+  it('ignores a pull policy of another type', async () => {
+    const service = "{image: 'quay.io/x/a:1', pull_policy: {toString: daily}}";
+    const found = await read({ 'c.yaml': `services: {a: ${service}}\n` }, 'c.yaml');
+    expect(manifestWarnings(found.used, []).join()).not.toContain('Always');
+  });
 });
 
 describe('readImagesFrom of the images of a MicroShift release', () => {

@@ -148,6 +148,7 @@ describe('a body that does not fit its signature', () => {
     ['an array that is longer than the body', 'a(y)', lengthOf(0xffff_ffff)],
     ['bytes that are longer than the body', 'ay', lengthOf(0xffff_ffff)],
     ['a text that is longer than the body', 's', lengthOf(0xffff_ffff)],
+    ['structs whose variants begin behind the end', 'a(yv)', Buffer.from([64, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x76, 0])],
     ['arrays within arrays', `${'a'.repeat(100)}y`, Buffer.alloc(512, 1)],
   ])('is refused: %s', (_what, signature, body) => {
     expect(() => readBody(header(signature), body)).toThrow();

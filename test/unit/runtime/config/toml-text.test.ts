@@ -13,6 +13,16 @@ describe('tomlString', () => {
   });
 });
 
+describe('parseToml', () => {
+  it.each([
+    ['a key', `${'a.'.repeat(5_000)}a = 1\n`],
+    ['a table', `[${'a.'.repeat(5_000)}a]\n`],
+    ['a list', `a = ${'['.repeat(5_000)}${']'.repeat(5_000)}\n`],
+  ])('refuses %s of thousands of levels', (_what, text) => {
+    expect(parseToml(text).kind).toBe('fault');
+  });
+});
+
 describe('tomlTableLines', () => {
   const written = (lines: string): string[] => {
     const parsed = parseToml(lines);

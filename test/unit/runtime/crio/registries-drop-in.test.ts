@@ -6,6 +6,7 @@ import {
   entryFor,
   locate,
   mergeRegistries,
+  mirroredRepositories,
   parseRegistriesDropIn,
   renderRegistriesDropIn,
 } from '../../../../src/runtime/crio/registries.ts';
@@ -146,6 +147,14 @@ describe('parseRegistriesDropIn', () => {
   it('reports text that is not TOML', () => {
     expect(parseRegistriesDropIn('[[registry]\n', ADDRESS)).toBeUndefined();
   });
+
+  it.each(['prefix = {}', 'prefix = {toString = 1}', 'prefix = "a"\nmirror = [{location = {}}]'])(
+    'mirrors nothing with values of other types: %s',
+    (values) => {
+      expect(parseRegistriesDropIn(`[[registry]]\n${values}\n`, ADDRESS)).toEqual(['']);
+      expect(mirroredRepositories(`[[registry]]\n${values}\n`)).toHaveLength(1);
+    },
+  );
 
   it('quotes every value of the configuration of the user', () => {
     const text = fc.string({ unit: 'binary', minLength: 1 });

@@ -98,6 +98,11 @@ describe('documents', () => {
       env: [{ name: 'DB_PASSWORD', value: '<removed>' }],
     });
   });
+
+  it('lose what is nested without an end', () => {
+    const deep = `${'['.repeat(20_000)}"hush"${']'.repeat(20_000)}`;
+    expect(redactedFile(deep)).toMatch(/^\[{64}"<removed>"\]{64}\n$/);
+  });
 });
 
 const WORD = fc
