@@ -1,4 +1,4 @@
-import { clip } from '../../platform/plain-text.ts';
+import { clip, plainText } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 
@@ -48,7 +48,7 @@ function takeFrom(
   const members = value as Record<string, unknown>;
   for (const name of Object.keys(members)) {
     if (Object.hasOwn(entries, name)) continue;
-    const member = clip(`${path}${name}`, limits.nameBytes);
+    const member = clip(plainText(`${path}${name}`), limits.nameBytes);
     if (critical.has(`${path}${name}`)) throw tooNew(`member ${JSON.stringify(member)}, which must not be ignored`);
     taken.add(member);
     if (taken.size > limits.payloadItems) throw tooNew(`more than ${limits.payloadItems} of its members`);

@@ -32,8 +32,9 @@ describe('unknown members', () => {
   });
 
   it('that the list leaves out are ignored, and stay named in what is stored', () => {
-    const read = parsePayload(bytes({ ...payload, colour: 'red', ignored: ['expires'], critical: ['update'] }));
-    expect(read).toEqual({ ...payload, critical: ['update'], ignored: ['colour', 'ignored'] });
+    const more = { colour: 'red', ignored: ['expires'], '\u001b[2J': 1, critical: ['update'] };
+    const read = parsePayload(bytes({ ...payload, ...more }));
+    expect(read).toEqual({ ...payload, critical: ['update'], ignored: ['colour', 'ignored', ' [2J'] });
     expect(parseStoredPayload(bytes(read))).toEqual(read);
   });
 
