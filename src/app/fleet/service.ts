@@ -15,7 +15,7 @@ import { fleetPaths } from '../../fleet/wire/documents.ts';
 import type { ClosableLog } from '../../host/log.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
+import { linkSignals, NEVER_ABORTED, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
@@ -89,7 +89,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
   await ownStatus.start();
   const identity = await identityOf(settings, log, stop, () => changed.abort());
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
-  const name = (await nameByKeys(settings, identity?.current(), stop)) ?? (await nodeNameOf(settings, stop));
+  const name = (await nameByKeys(settings, identity?.current(), log, stop)) ?? (await nodeNameOf(settings, stop));
   const kubernetes = settings.fleet.auth === 'keys' ? undefined : new KubernetesCluster({ ...common, hostname: name });
   const cluster = kubernetes ?? listedNodes(name, identity?.current()?.keys);
   const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : ownStatus.report()));
@@ -129,6 +129,8 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
   } finally {
     ended.abort();
     await published;
+    // The name is written again where that failed at the start.
+    await nameByKeys(settings, identity?.current(), log, NEVER_ABORTED);
     unwatch();
     ownStatus.stop();
     release();
@@ -174,6 +176,7 @@ async function endLock(update: LockSettings, next: Settings | undefined, log: Lo
 async function nameByKeys(
   { fleet, paths }: Settings,
   identity: Identity | undefined,
+  log: Log,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (fleet.auth !== 'keys') return identity?.node;
@@ -182,7 +185,9 @@ async function nameByKeys(
     const name = (await readIfPresent(path).catch(() => undefined))?.trim() ?? '';
     return NODE_NAME.test(name) ? name : undefined;
   }
-  await replaceFile({ path, mode: 0o600 }, `${identity.node}\n`, signal).catch(() => undefined);
+  await replaceFile({ path, mode: 0o600 }, `${identity.node}\n`, signal).catch((error: unknown) => {
+    if (!signal.aborted) log.warn({ err: error }, `${path} can't be written: ${reasonOf(error)}`);
+  });
   return identity.node;
 }
 

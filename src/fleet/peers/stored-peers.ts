@@ -56,12 +56,16 @@ export class PeerStore {
     }
   }
 
-  /** A failure is one line in the log. */
-  async save(peers: readonly StoredPeer[], signal: AbortSignal): Promise<void> {
+  /** A failure is one line in the log. @returns whether it is written */
+  async save(peers: readonly StoredPeer[], signal: AbortSignal): Promise<boolean> {
     const text = `${JSON.stringify({ version: 1, peers: peers.slice(0, MOST_PEERS) }, null, 2)}\n`;
-    await replaceFile({ path: this.path, mode: 0o600 }, text, signal).catch((error: unknown) => {
+    try {
+      await replaceFile({ path: this.path, mode: 0o600 }, text, signal);
+      return true;
+    } catch (error) {
       if (!signal.aborted) this.log.warn({ err: error }, `${this.path} can't be written: ${reasonOf(error)}`);
-    });
+      return false;
+    }
   }
 }
 
@@ -167,6 +171,12 @@ export class RememberedPeers {
     if (!this.isUnwritten || this.clock.monotonic() - this.writtenMs < WRITE_MS) return;
     this.isUnwritten = false;
     this.writtenMs = this.clock.monotonic();
-    await this.inTurn(signal, () => this.store.save(this.stored, signal));
+    let isWritten = false;
+    try {
+      isWritten = await this.inTurn(signal, () => this.store.save(this.stored, signal));
+    } finally {
+      // The next call, or the end of the process, writes it.
+      if (!isWritten) this.isUnwritten = true;
+    }
   }
 }

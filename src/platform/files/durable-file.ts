@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 import { NEVER_ABORTED } from '../async/abort.ts';
@@ -46,8 +46,9 @@ export async function replaceFile(
   const { stagingDirectory = directory, isVolatile = false, mode = MODE } = file;
   signal.throwIfAborted();
   if (!unsynced.has(file.path) && (await isAsWanted(file.path, content, mode))) return false;
-  await mkdir(directory, { recursive: true });
-  await mkdir(stagingDirectory, { recursive: true });
+  const make = isVolatile ? (path: string) => mkdir(path, { recursive: true }) : makeFolder;
+  await make(directory);
+  await make(stagingDirectory);
   const suffix = (await othersMayWrite(stagingDirectory)) ? `-${randomUUID()}` : '';
   const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new${suffix}`);
   const write = async (handle: FileHandle) => {
@@ -155,6 +156,31 @@ const NO_FILE = 'EFTYPE';
 /** Whether a file could not be opened since it is a folder, a pipe, a socket or a loop of links. */
 export function isNoFile(error: unknown): boolean {
   return [NO_FILE, 'EISDIR', 'ENXIO', 'ELOOP'].includes(systemCodeOf(error) ?? '');
+}
+
+/**
+ * Makes a folder and those around it that are missing. Their names are on the disk when this
+ * resolves; those of folders that were there before may not be.
+ *
+ * @throws system errors as they are; then what was made is gone again, so that it is made anew
+ */
+export async function makeFolder(path: string, mode?: number): Promise<void> {
+  const first = await mkdir(path, { recursive: true, ...(mode !== undefined && { mode }) });
+  if (first === undefined) return;
+  const made = foldersBetween(first, path);
+  try {
+    for (const folder of made) await syncFolder(dirname(folder));
+  } catch (error) {
+    for (const folder of made.reverse()) await rmdir(folder).catch(() => undefined); // the error above has the reason
+    throw error;
+  }
+}
+
+/** From `first` on, the folder at `path` last. */
+function foldersBetween(first: string, path: string): string[] {
+  const folders = [path];
+  for (let at = path; at !== first && at !== dirname(at); at = dirname(at)) folders.unshift(dirname(at));
+  return folders;
 }
 
 /**

@@ -1,12 +1,12 @@
 import { lstatSync, readdirSync, readFileSync, renameSync } from 'node:fs';
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import { hexOf } from '../../domain/model/digest.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { readIfPresent, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { makeFolder, readIfPresent, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import { damagedName } from '../files/write-error.ts';
 import { sumOfRow } from './row-sums.ts';
 
@@ -53,6 +53,11 @@ export class MirrorParts {
   private readonly bad = new Map<string, string>();
   /** Whether the names of all files are on the disk, as far as this process has seen to it. */
   private isSynced = false;
+  /**
+   * Names that a failed sync may have left out: Linux does not sync the same change twice
+   * (fsync(2), "EIO").
+   */
+  private readonly unsynced = new Set<string>();
 
   constructor(
     private readonly folder: string,
@@ -93,7 +98,8 @@ export class MirrorParts {
   /** Names of the files that can be used as far as known. */
   present(): ReadonlySet<string> {
     try {
-      return new Set(readdirSync(this.folder).filter((name) => !this.bad.has(join(this.folder, name))));
+      const isUsable = (name: string) => !this.bad.has(join(this.folder, name)) && !this.unsynced.has(name);
+      return new Set(readdirSync(this.folder).filter(isUsable));
     } catch {
       return new Set(); // writing to it will show why
     }
@@ -103,16 +109,18 @@ export class MirrorParts {
   async write(files: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
     if (files.size === 0 && this.isSynced) return;
     this.isSynced = false;
-    await mkdir(this.folder, { recursive: true, mode: 0o700 });
+    await makeFolder(this.folder, 0o700);
     const staged = join(this.folder, '.new');
     for (const [name, content] of files) {
       await rm(staged, { recursive: true, force: true });
       await writeNewFile(staged, content, { mode: 0o600, signal });
+      this.unsynced.add(name);
       await rename(staged, join(this.folder, name));
     }
     await syncFolder(this.folder);
     await syncFolder(dirname(this.folder));
     this.isSynced = true;
+    this.unsynced.clear();
   }
 
   /** Removes what no generation names. What can't be removed now goes after a later write. */

@@ -3,7 +3,7 @@ import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { fillNewFile, readIfPresent, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { fillNewFile, makeFolder, readIfPresent, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../ports/blobs.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -31,7 +31,7 @@ export function createReleaseFiles(root: string): ReleaseFiles {
       try {
         await sweep(root);
         await stage(staged, bundleId, files, signal);
-        await mkdir(dirname(join(root, folder)), { recursive: true, mode: 0o755 });
+        await makeFolder(dirname(join(root, folder)), 0o755);
         await retreat(root, folder);
         await rename(staged, join(root, folder));
         await syncParents(root, folder);
@@ -132,7 +132,7 @@ async function retreat(root: string, folder: string): Promise<void> {
 }
 
 async function sweep(root: string): Promise<void> {
-  await mkdir(root, { recursive: true, mode: 0o755 });
+  await makeFolder(root, 0o755);
   for (const name of await readdir(root)) {
     if (name.startsWith(STAGED)) await rm(join(root, name), { recursive: true, force: true });
   }

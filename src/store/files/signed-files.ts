@@ -4,7 +4,7 @@ import { type BundleId, digestFromHex, hexOf } from '../../domain/model/digest.t
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
-import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { makeFolder, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import { blobError } from './write-error.ts';
 
 export interface SignedFiles {
@@ -36,7 +36,8 @@ export function createSignedFiles(folder: string): SignedFiles {
     const [path, staged] = [folderOf(bundleId), join(folder, `.${hexOf(bundleId)}.new`)];
     try {
       await rm(staged, { recursive: true, force: true });
-      await mkdir(staged, { recursive: true });
+      await makeFolder(folder);
+      await mkdir(staged);
       for (const [name, bytes] of files) await writeNewFile(join(staged, name), bytes);
       await syncFolder(staged);
       await rm(path, { recursive: true, force: true });

@@ -10,7 +10,7 @@ export function fixedPeers(options: Partial<Options> & Pick<Options, 'cluster' |
     identity: undefined,
     onHeard: () => undefined,
     settings: { peers: [], listen: 'auto', activate: 'each', absent: 3_600_000, exclude: [] },
-    store: { load: async () => [], save: async () => undefined },
+    store: { load: async () => [], save: async () => true },
     warnings: new WarnOnce(silentLog, options.clock),
     ownStatus: () => undefined,
     ...options,

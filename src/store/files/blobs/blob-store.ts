@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { link, mkdir, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
+import { link, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { untilAborted } from '../../../platform/async/abort.ts';
 import { shareRuns } from '../../../platform/async/concurrency.ts';
 import { digestOf } from '../../../platform/digest.ts';
-import { syncFolder, writeNewFile } from '../../../platform/files/durable-file.ts';
+import { makeFolder, syncFolder, writeNewFile } from '../../../platform/files/durable-file.ts';
 import { type Allocate, newBuffer, oneBuffer } from '../../../platform/files/file-access.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import type { AttachmentStore, DocumentStore } from '../../../ports/blobs.ts';
@@ -182,7 +182,7 @@ export class FileBlobs implements DocumentStore, AttachmentStore {
     staging.add(name);
     try {
       if ((await this.sizeOf(digest, signal)) === undefined) {
-        await mkdir(directory, { recursive: true });
+        await makeFolder(directory);
         await write(staged);
         await rename(staged, path);
         isRenamed = true;
@@ -238,7 +238,7 @@ async function largeSizeOf(path: string): Promise<number | undefined> {
 
 /** @throws AppError `store/no-space`, `store/blob` (`retry`) */
 async function requireRoom(folder: string, sizeBytes: number, percent: number): Promise<void> {
-  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+  await makeFolder(folder).catch((error: unknown) => {
     throw blobError(folder, 'made', error);
   });
   const { bavail, blocks, bsize } = await statfs(folder);

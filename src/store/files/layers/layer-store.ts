@@ -1,10 +1,10 @@
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
+import { type FileHandle, open, rename, rm, stat, statfs } from 'node:fs/promises';
 import type { Digest } from '../../../domain/model/digest.ts';
 import type { Fault } from '../../../domain/model/reason.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { untilAborted } from '../../../platform/async/abort.ts';
-import { syncFolder } from '../../../platform/files/durable-file.ts';
+import { makeFolder, syncFolder } from '../../../platform/files/durable-file.ts';
 import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { Log } from '../../../platform/log.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
@@ -225,7 +225,7 @@ export class FileLayers implements LayerStore {
   }
 
   private async resume(digest: Digest, signal: AbortSignal): Promise<OpenedLayer> {
-    await mkdir(this.folder, { recursive: true });
+    await makeFolder(this.folder);
     const handle = await open(this.partialPath(digest), constants.O_RDWR | constants.O_CREAT, 0o600);
     try {
       const partial = this.partials.get(digest) ?? (await hashOf(handle, signal));
@@ -241,7 +241,7 @@ export class FileLayers implements LayerStore {
   private async hasRoomFor(sizeBytes: number): Promise<boolean> {
     const { folder } = this.options;
     const percent = this.options.minFreePercent();
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
     const { bavail, blocks, bsize } = await statfs(folder);
     const fits = bavail * bsize - sizeBytes >= (blocks * bsize * percent) / 100;
     if (fits) this.problem = undefined;

@@ -3,6 +3,7 @@ import type { StatusReport } from '../../../../src/domain/report/status-schema.t
 import { bundleIntoCache } from '../../bundles/bundle-program.ts';
 import { endProcess } from '../../end-process.ts';
 import { eventually } from '../../eventually.ts';
+import { endTraced, ONE_THREAD } from '../../faults/system-calls.ts';
 import type { MortalCommand, MortalOrder } from './order.ts';
 
 /** A daemon of a process of its own. */
@@ -22,14 +23,24 @@ export interface MortalDaemon {
   kill(): Promise<void>;
   /** SIGTERM, and waits for its end. */
   stop(): Promise<void>;
+  hasEnded(): boolean;
+  log(): string;
 }
 
 let bundled: Promise<string> | undefined;
 
-/** Starts one; it is bundled as the product is, once a test process. */
-export async function startMortalDaemon(order: MortalOrder): Promise<MortalDaemon> {
+/**
+ * Starts one; it is bundled as the product is, once a test process. @param around strace(1),
+ * see `traced()`
+ */
+export async function startMortalDaemon(order: MortalOrder, around: readonly string[] = []): Promise<MortalDaemon> {
   bundled ??= bundleIntoCache('test/support/daemon/mortal-daemon/main.ts', 'mortal-daemon');
-  const child = fork(await bundled, [JSON.stringify(order)], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const [execPath = process.execPath, ...execArgv] = around;
+  const child = fork(await bundled, [JSON.stringify(order)], {
+    ...{ stdio: ['ignore', 'pipe', 'pipe', 'ipc'], execPath, execArgv: [...execArgv] },
+    ...(around.length > 0 && { env: { ...process.env, ...ONE_THREAD } }),
+  });
+  const end = around.length === 0 ? endProcess : endTraced;
   const log: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => log.push(String(chunk)));
   let latest: StatusReport | undefined;
@@ -56,7 +67,9 @@ export async function startMortalDaemon(order: MortalOrder): Promise<MortalDaemo
       }, timeoutMs);
       if (child.signalCode !== 'SIGKILL') throw wrong(`the daemon ended with ${child.exitCode ?? child.signalCode}`);
     },
-    kill: () => endProcess(child, 'SIGKILL'),
-    stop: () => endProcess(child, 'SIGTERM'),
+    kill: () => end(child, 'SIGKILL'),
+    stop: () => end(child, 'SIGTERM'),
+    hasEnded,
+    log: () => log.join(''),
   };
 }

@@ -16,7 +16,7 @@ it('queries no removed node, whether the cluster, the disk or a fixed address na
   const peers = fixedPeers({
     clock: systemClock,
     cluster,
-    store: { load: async () => stored, save: async () => undefined },
+    store: { load: async () => stored, save: async () => true },
     settings: {
       peers: ['10.0.0.5', '10.0.0.6'],
       listen: 'auto',
@@ -55,7 +55,7 @@ it('knows no node by an earlier name of its address where a list of keys names t
     clock: systemClock,
     cluster,
     identity: () => ({ keys: new Map([[`sha256:${'a'.repeat(64)}`, 'host-9']]) }) as unknown as Identity,
-    store: { load: async () => [{ name: 'host-2', address: '10.0.0.9:9777' }], save: async () => undefined },
+    store: { load: async () => [{ name: 'host-2', address: '10.0.0.9:9777' }], save: async () => true },
     settings: { peers: ['10.0.0.9'], listen: 'auto', activate: 'each', absent: 3_600_000, exclude: [] },
     request: async (peer) => {
       expected.push(peer.target.names);

@@ -17,7 +17,14 @@ beforeEach(() => {
 async function scene(stored: readonly StoredPeer[] = []) {
   const cluster = fixedCluster('a');
   const saved: (readonly StoredPeer[])[] = [];
-  const store = { load: async () => stored, save: async (peers: readonly StoredPeer[]) => void saved.push(peers) };
+  const disk = { isFull: false };
+  const store = {
+    load: async () => stored,
+    save: async (peers: readonly StoredPeer[]) => {
+      saved.push(peers);
+      return !disk.isFull;
+    },
+  };
   let nowMs = 0;
   const clock = { monotonic: () => nowMs };
   const known = new RememberedPeers(store, cluster, clock);
@@ -29,7 +36,15 @@ async function scene(stored: readonly StoredPeer[] = []) {
     const target = { name, endpoint: { host, port: 9777 }, names: [name], isAnnounced: false, serves: [] };
     return known.answered({ target, node: undefined }, NEVER_ABORTED);
   };
-  return { cluster, known, saved, answers, later, follow: () => known.followCluster(cluster.nodes(), NEVER_ABORTED) };
+  return {
+    cluster,
+    known,
+    saved,
+    disk,
+    answers,
+    later,
+    follow: () => known.followCluster(cluster.nodes(), NEVER_ABORTED),
+  };
 }
 
 const node = (name: string, host?: string) => ({
@@ -84,6 +99,29 @@ it('keeps where a node answers that the API does not show, and writes nothing tw
     await follow();
   }
   expect(saved).toEqual([[B], [B, { name: 'c', address: '10.0.0.3:9777' }]]);
+});
+
+it('writes again what could not be written, a minute later and at its end', async () => {
+  const { saved, disk, follow, answers, later, known } = await scene();
+  disk.isFull = true;
+  await answers('b', '10.0.0.2');
+  await follow();
+  expect(saved).toEqual([[B]]);
+  later();
+  await follow();
+  await known.close();
+  disk.isFull = false;
+  await known.close();
+  await known.close();
+  expect(saved).toEqual([[B], [B], [B], [B]]);
+});
+
+it('writes at its end what an abort kept from being written', async () => {
+  const { cluster, known, saved } = await scene();
+  cluster.set([node('b', '10.0.0.2')]);
+  await expect(known.followCluster(cluster.nodes(), AbortSignal.abort())).rejects.toThrow();
+  await known.close();
+  expect(saved).toEqual([[B]]);
 });
 
 it('reads no address that each machine has from the stored peers, and keeps their names', async () => {
