@@ -99,7 +99,7 @@ function gone(bundleId: BundleId): AppError {
  *
  * @throws AppError as `parseStoredPayload()` and `parseStoredContents()`
  */
-export const reviveBundle: BundleReviver = ({ payload, contents }) => ({
-  payload: parseStoredPayload(Buffer.from(payload)),
-  contents: parseStoredContents(Buffer.from(contents)),
-});
+export const reviveBundle: BundleReviver = ({ payload, contents }) => {
+  const read = parseStoredPayload(Buffer.from(payload));
+  return { payload: read, contents: parseStoredContents(Buffer.from(contents), read.critical) };
+};

@@ -241,12 +241,13 @@ export function criticalMembers(payload: Payload, contents: Contents): string[] 
 export function parseContents(bytes: Uint8Array, critical?: Payload['critical']): Contents {
   const value = decodeJson(bytes, 'contents.json', 'bundle/contents', limits.treeItems);
   const ignored = takeUnknown(value, KNOWN, critical, 'contents.');
-  return withIgnored(validateJson(value, contentsSchema, 'contents.json', 'bundle/contents'), ignored);
+  return withIgnored(validateJson(value, contentsSchema, 'contents.json', 'bundle/contents', critical), ignored);
 }
 
-/** Reads the stored contents of an adopted bundle. @throws AppError `bundle/contents` */
-export function parseStoredContents(bytes: Uint8Array): Contents {
+/** Reads the stored contents of an adopted bundle, as `parseStoredPayload()` its payload. */
+export function parseStoredContents(bytes: Uint8Array, critical?: Payload['critical']): Contents {
   const decoded = decodeJson(bytes, 'contents.json', 'bundle/contents', Number.POSITIVE_INFINITY);
-  const { ignored, ...value } = (decoded ?? {}) as Contents;
-  return withIgnored(validateJson(value, contentsSchema, 'contents.json', 'bundle/contents'), ignored);
+  const { ignored = [], ...value } = (decoded ?? {}) as Contents;
+  const unknown = takeUnknown(value, KNOWN, critical, 'contents.');
+  return withIgnored(validateJson(value, contentsSchema, 'contents.json', 'bundle/contents'), [...ignored, ...unknown]);
 }

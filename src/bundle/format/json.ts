@@ -4,6 +4,7 @@ import { clip, quotedPath } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
+import { tooNew } from './unknown-members.ts';
 
 /** Characters of the document in an error: its names may have megabytes. */
 const QUOTED_LENGTH = 300;
@@ -38,22 +39,34 @@ export function decodeJson(
   }
 }
 
-/** @throws AppError `code` (`reject`) that names the path of the first wrong member */
+/**
+ * @param critical the list of the bundle. With one, an unknown member is of a later version
+ * @throws AppError `code` (`reject`) that names the path of the first wrong member
+ */
 export function validateJson<Schema extends v.GenericSchema>(
   value: unknown,
   schema: Schema,
   what: string,
   code: BundleErrorCode,
+  critical?: unknown,
 ): v.InferOutput<Schema> {
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (result.success) return result.output;
-  throw bundleError(code, `${what}: ${memberFault(result.issues[0])}`);
+  const [issue] = result.issues;
+  const isUnknown = issue.type === 'strict_object' && issue.expected === 'never';
+  if (isUnknown && Array.isArray(critical)) throw tooNew(`member ${pathOf(issue)} of its ${what}`);
+  throw bundleError(code, `${what}: ${memberFault(issue)}`);
 }
 
 /** For example `sequence: must be at least 1`. */
 export function memberFault(issue: v.BaseIssue<unknown>): string {
+  const path = pathOf(issue);
+  return `${path === '' ? '' : `${path}: `}${clip(schemaFault(issue), QUOTED_LENGTH)}`;
+}
+
+function pathOf(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
-  return `${path === null ? '' : `${quotedPath(clip(path, QUOTED_LENGTH))}: `}${clip(schemaFault(issue), QUOTED_LENGTH)}`;
+  return path === null ? '' : quotedPath(clip(path, QUOTED_LENGTH));
 }
 
 interface JsonLimits {

@@ -306,13 +306,17 @@ export function parsePayload(bytes: Uint8Array): Payload {
     throw bundleError('bundle/schema-version', message);
   }
   const ignored = takeUnknown(value, payloadMembers, critical);
-  return withIgnored(validateJson(value, payloadSchema, 'payload', 'bundle/payload'), ignored);
+  return withIgnored(validateJson(value, payloadSchema, 'payload', 'bundle/payload', critical), ignored);
 }
 
-/** Reads the payload of an adopted bundle, as it is stored. @throws AppError `bundle/payload` */
+/**
+ * Reads the payload of an adopted bundle, as it is stored. A later version may have stored members
+ * that it knew. @throws AppError as `parsePayload()`
+ */
 export function parseStoredPayload(bytes: Uint8Array): Payload {
-  const { ignored, ...value } = (decodeJson(bytes, 'payload', 'bundle/payload') ?? {}) as Payload;
-  return withIgnored(validateJson(value, payloadSchema, 'payload', 'bundle/payload'), ignored);
+  const { ignored = [], ...value } = (decodeJson(bytes, 'payload', 'bundle/payload') ?? {}) as Payload;
+  const unknown = takeUnknown(value, payloadMembers, value.critical);
+  return withIgnored(validateJson(value, payloadSchema, 'payload', 'bundle/payload'), [...ignored, ...unknown]);
 }
 
 export function withIgnored<Document>(document: Document, ignored: readonly string[] = []): Document {

@@ -60,7 +60,7 @@ function takeFrom(
   }
 }
 
-function tooNew(what: string) {
+export function tooNew(what: string) {
   return bundleError(
     'bundle/schema-version',
     `made for a newer stickpin: this one does not know ${what}; update stickpin`,

@@ -118,8 +118,8 @@ describe('an envelope', () => {
       'bundle/schema-version',
       'restriction',
     ],
-    ['one in a rule', { update: { until: 'noon' } }, 'bundle/payload', 'update.until'],
-    ['one in trust', { trust: { shared: true } }, 'bundle/payload', 'trust.shared'],
+    ['one in a rule', { update: { until: 'noon' } }, 'bundle/schema-version', 'update.until'],
+    ['one in trust', { trust: { shared: true } }, 'bundle/schema-version', 'trust.shared'],
   ])('with an unknown member is refused by name: %s', async (_what, payload, code, name) => {
     forge({ payload });
     expect(await rejection()).toMatchObject(coded(code, name));

@@ -24,9 +24,15 @@ describe('unknown members', () => {
     ['that the list names', { critical: ['colour'] }, 'bundle/schema-version', '"colour", which must not be ignored'],
     ['with a list that is none', { critical: 'colour' }, 'bundle/payload', 'critical'],
     ['with a list of other things', { critical: [1] }, 'bundle/payload', 'critical.0'],
-    ['in a rule', { update: { until: 1 }, critical: [] }, 'bundle/payload', 'update.until'],
+    [
+      'in a rule',
+      { update: { until: 1 }, critical: [] },
+      'bundle/schema-version',
+      'member update.until of its payload',
+    ],
+    ['in a rule, without a list', { update: { until: 1 }, colour: undefined }, 'bundle/payload', 'update.until'],
   ])('%s are refused', (_what, more, code, message) => {
-    expect(() => parsePayload(bytes({ colour: 'red', ...payload, ...more }))).toThrow(
+    expect(() => parsePayload(bytes({ ...payload, colour: 'red', ...more }))).toThrow(
       expect.objectContaining({ code, message: expect.stringContaining(message) }),
     );
   });
@@ -47,6 +53,35 @@ describe('unknown members', () => {
     expect(read).toEqual({ layers: [], images: [image, image, image], ignored });
     expect(parseStoredContents(bytes(read))).toEqual(read);
     expect(() => parseContents(raw, ['contents.images.licence'])).toThrow(/"contents\.images\.licence"/);
+  });
+
+  it('that a later version knew and stored are ignored after a way back, unless they are critical', () => {
+    const stored = { ...payload, ignored: ['shape'], colour: 'red', critical: ['update'] };
+    expect(parseStoredPayload(bytes(stored))).toEqual({
+      ...payload,
+      critical: ['update'],
+      ignored: ['shape', 'colour'],
+    });
+    expect(() => parseStoredPayload(bytes({ ...stored, critical: ['colour'] }))).toThrow(/must not be ignored/);
+    const images = [{ ...image, licence: 'MIT' }];
+    const contents = { layers: [], images: [image], ignored: ['contents.images.licence'] };
+    expect(parseStoredContents(bytes({ layers: [], images }), [])).toEqual(contents);
+    expect(() => parseStoredContents(bytes({ layers: [], images }), ['contents.images.licence'])).toThrow(/licence/);
+  });
+
+  it('have any name, also those that objects inherit', () => {
+    const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
+    const raw = JSON.stringify({ ...payload, critical: [] }).replace(
+      /}$/,
+      `,${names.map((n) => `"${n}":{"critical":1}`)}}`,
+    );
+    const read = parsePayload(Buffer.from(raw));
+    expect(read).toEqual({ ...payload, critical: [], ignored: names });
+    expect(parseStoredPayload(bytes(read))).toEqual(read);
+    expect(() => parsePayload(Buffer.from(raw.replace('"critical":[]', '"critical":["__proto__"]')))).toThrow(
+      /"__proto__", which must not be ignored/,
+    );
+    expect(() => parsePayload(Buffer.from(raw.replace('"critical":[],', '')))).toThrow(/__proto__/);
   });
 
   it('are limited in number', () => {
