@@ -5,15 +5,18 @@ import { quoted } from './plain-text.ts';
 interface FaultWording {
   /** The word for a value with members; default `an object`. */
   readonly object?: string;
+  /** The value is not shown. */
+  readonly isSecret?: boolean;
 }
 
 /** Follows its place: `must be a list, and is "x"`, `is missing`. A message of the schema stays. */
-export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }: FaultWording = {}): string {
+export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object', isSecret }: FaultWording = {}): string {
   if (!issue.message.startsWith('Invalid ')) return issue.message;
   if (issue.expected === 'never') return 'is not known';
   if (issue.received === 'undefined') return 'is missing';
   if (issue.type === 'non_empty') return 'must not be empty';
   const wanted = wantedOf(issue, object);
+  if (isSecret) return wanted === undefined ? 'is not valid' : `must be ${wanted}`;
   return wanted === undefined ? `is not valid: ${issue.received}` : `must be ${wanted}, and is ${isOf(issue, object)}`;
 }
 

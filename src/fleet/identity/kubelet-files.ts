@@ -297,7 +297,8 @@ export function parseKubeconfig(content: string, path: string): ParsedKubeconfig
   const result = v.safeParse(config, document);
   if (!result.success) {
     const [issue] = result.issues;
-    return { kind: 'unusable', why: `${v.getDotPath(issue) ?? 'the file'}: ${oneLine(schemaFault(issue))}` };
+    const fault = oneLine(schemaFault(issue, { isSecret: true }));
+    return { kind: 'unusable', why: `${v.getDotPath(issue) ?? 'the file'}: ${fault}` };
   }
   const { contexts, clusters, users, 'current-context': current } = result.output;
   const context = contexts.find(({ name }) => name === current)?.context;
