@@ -1,7 +1,18 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { toJsonSchema } from '@valibot/to-json-schema';
 import type { GenericSchema } from 'valibot';
-import { busNameOf, MANAGER, METHODS, type MethodContract } from '../../src/api/contract.ts';
+import { actionId } from '../../src/api/authority.ts';
+import {
+  ACTIONS,
+  type Action,
+  BUNDLES_PATH,
+  busNameOf,
+  MANAGER,
+  METHODS,
+  type MethodContract,
+  OBJECT_PATH,
+  SERVICE,
+} from '../../src/api/contract.ts';
 import { introspectBundle, introspectManager } from '../../src/api/introspection.ts';
 import { contentsSchema } from '../../src/bundle/format/check-contents.ts';
 import { envelopeSchema } from '../../src/bundle/format/dsse.ts';
@@ -30,7 +41,11 @@ export function contractFacts(): Readonly<Record<string, readonly string[]>> {
     settings: settingFacts(),
     commands: [...commandFacts(), ...Object.entries(exitCodes).map(([name, code]) => `exit code ${code}: ${name}`)],
     json: documentFacts(),
-    'd-bus': [...busFacts(introspectManager()), ...optionFacts(), ...busFacts(introspectBundle())],
+    'd-bus': [
+      ...[`name ${SERVICE}`, `path ${OBJECT_PATH}`, `paths below ${BUNDLES_PATH}`],
+      ...[...busFacts(introspectManager()), ...optionFacts(), ...busFacts(introspectBundle())],
+      ...Object.keys(ACTIONS).map((action) => `polkit action ${actionId(action as Action)}`),
+    ],
     hooks: hookFacts(),
     metrics: tableRows('docs/metrics.md', /^`stickpin_/).map(([name, type, labels]) => `${name} ${type} ${labels}`),
     files: tableRows('docs/cli.md', /^`\/run\//).map(([path]) => `${path}`),
@@ -48,6 +63,7 @@ interface JsonSchema {
   readonly additionalProperties?: JsonSchema | boolean;
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
+  readonly default?: unknown;
 }
 
 /** Checks of values have no form in JSON Schema: the types are what counts. */
@@ -63,6 +79,7 @@ function schemaFacts(path: string, schema: JsonSchema, isRequired = true): strin
   return [
     own,
     ...values.map((value) => `${path} = ${JSON.stringify(value)}`),
+    ...('default' in schema ? [`${path}, default ${JSON.stringify(schema.default)}`] : []),
     ...Object.entries(properties).flatMap(([name, one]) =>
       schemaFacts(`${path}.${name}`, one, required.includes(name)),
     ),
@@ -79,11 +96,18 @@ function documentFacts(): string[] {
 
 function settingFacts(): string[] {
   return Object.entries<Section>(settingsTable).flatMap(([section, { settings, isNamed }]) =>
-    Object.entries(settings).map(([key, { type, default: value }]) => {
+    Object.entries(settings).flatMap(([key, { type, default: value }]) => {
       const written = value === undefined ? 'not set' : tomlOf(value as WrittenValue);
-      return `${section}${isNamed ? '.NAME' : ''}.${key}: ${type.name}, default ${written}`;
+      const name = `${section}${isNamed ? '.NAME' : ''}.${key}`;
+      return [`${name}: ${type.name}, default ${written}`, ...writtenFacts(name, type.schema)];
     }),
   );
+}
+
+/** The words that a setting takes, and the members of its tables, as a person writes them. */
+function writtenFacts(name: string, schema: GenericSchema): string[] {
+  const written = toJsonSchema(schema, { errorMode: 'ignore', typeMode: 'input' }) as JsonSchema;
+  return schemaFacts(name, written).slice(1);
 }
 
 function commandFacts(): string[] {
