@@ -29,10 +29,10 @@ export interface CallError {
   readonly message: string;
 }
 
-/** The daemon over `io.stickpin1`; while it does not answer, its file `status.json`. */
 /** As cockpit.js takes `a{sv}`: signature and value of each. */
 type Options = Readonly<Record<string, { readonly t: string; readonly v: unknown }>>;
 
+/** The daemon over `io.stickpin1`; while it does not answer, its file `status.json`. */
 export class Daemon {
   known: Known = { kind: 'connecting' };
   private client: CockpitDbus | undefined;
