@@ -60,6 +60,7 @@ interface JsonSchema {
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
   readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
   readonly additionalProperties?: JsonSchema | boolean;
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
@@ -71,15 +72,22 @@ function jsonSchemaOf(schema: GenericSchema): JsonSchema {
   return toJsonSchema(schema, { errorMode: 'ignore' }) as JsonSchema;
 }
 
-/** `payload.update.barrier: object` for each member, and a line for each value of a list. */
+/**
+ * `payload.update.barrier: object` for each member, and a line for each value of a list. Of several
+ * forms each has its lines.
+ */
 function schemaFacts(path: string, schema: JsonSchema, isRequired = true): string[] {
   const values = schema.enum ?? ('const' in schema ? [schema.const] : []);
   const own = `${path}: ${schema.type ?? 'any'}${isRequired ? ', always there' : ''}`;
-  const { properties = {}, required = [], items, additionalProperties: others } = schema;
+  const { properties = {}, required = [], items, additionalProperties: others, anyOf } = schema;
+  const defaults = 'default' in schema ? [`${path}, default ${JSON.stringify(schema.default)}`] : [];
+  if (anyOf !== undefined) {
+    return [...new Set(anyOf.flatMap((one) => schemaFacts(path, one, isRequired))), ...defaults];
+  }
   return [
     own,
     ...values.map((value) => `${path} = ${JSON.stringify(value)}`),
-    ...('default' in schema ? [`${path}, default ${JSON.stringify(schema.default)}`] : []),
+    ...defaults,
     ...Object.entries(properties).flatMap(([name, one]) =>
       schemaFacts(`${path}.${name}`, one, required.includes(name)),
     ),
@@ -107,7 +115,8 @@ function settingFacts(): string[] {
 /** The words that a setting takes, and the members of its tables, as a person writes them. */
 function writtenFacts(name: string, schema: GenericSchema): string[] {
   const written = toJsonSchema(schema, { errorMode: 'ignore', typeMode: 'input' }) as JsonSchema;
-  return schemaFacts(name, written).slice(1);
+  const facts = schemaFacts(name, written, false);
+  return written.anyOf === undefined ? facts.slice(1) : facts;
 }
 
 function commandFacts(): string[] {
