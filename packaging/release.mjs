@@ -1,7 +1,7 @@
 /**
  * Makes a release of the commit that is checked out: `npm run release -- VERSION --sign-key FILE`.
  * In a worktree of its own it sets version and date, commits that, installs what the lock file
- * names, and makes the packages. Only then the branch gets the commit, and the commit a tag.
+ * names, and makes the packages. Only then the commit gets a tag, and the branch the commit.
  *
  * With `--dry-run` neither branch nor tag changes, the npm packages that are installed are taken,
  * and what a release refuses is printed. The default version is then the next minor one.
@@ -52,8 +52,14 @@ async function makeRelease() {
   if (positionals[1] === undefined) await rm(dist, { recursive: true, force: true });
   const commit = await buildCommit(version, isDry, [dist, ...options]);
   if (!isDry) {
-    gitIn(root, 'merge', '--quiet', '--ff-only', commit);
-    gitIn(root, 'tag', '--annotate', '--message', `stickpin ${version}`, tagOf(version));
+    // The tag first: a branch with the version but without its tag can't be released again.
+    gitIn(root, 'tag', '--annotate', '--message', `stickpin ${version}`, tagOf(version), commit);
+    try {
+      gitIn(root, 'merge', '--quiet', '--ff-only', commit);
+    } catch (error) {
+      gitIn(root, 'tag', '--delete', tagOf(version));
+      throw error;
+    }
     stdout.write(`${version} is in ${dist}. To publish it: git push --follow-tags\n`);
   }
   for (const fault of faults) stdout.write(`A release is refused: ${fault}\n`);

@@ -87,6 +87,13 @@ describe.runIf(have('npm', 'openssl', ...needs))('npm run release', () => {
     const before = await state();
     const made = join(work, 'made');
     const options = [...ARCHITECTURE, '--format', 'archive'];
+    // What git refuses at the end leaves neither a commit nor a tag.
+    await git('config', 'tag.gpgSign', 'true');
+    await git('config', 'gpg.program', 'false');
+    expect(release(VERSION, made, ...options, '--sign-key', key).status).toBe(1);
+    expect(await state()).toEqual(before);
+    await git('config', 'tag.gpgSign', 'false');
+
     const { status, stdout, stderr } = release(VERSION, made, ...options, '--sign-key', key);
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).not.toContain('refused');
