@@ -47,7 +47,8 @@ async function makeRelease() {
   if (faults.length > 0 && !isDry) throw new Error(`${version} is not released:\n${faults.join('\n')}`);
   const options = [
     ...['arch', 'format'].flatMap((name) => values[name].flatMap((value) => [`--${name}`, value])),
-    ...(signKey === undefined ? [] : ['--sign-key', signKey]),
+    // What a dry run makes must not look like a release.
+    ...(signKey === undefined || isDry ? [] : ['--sign-key', signKey]),
   ];
   if (positionals[1] === undefined) await rm(dist, { recursive: true, force: true });
   const commit = await buildCommit(version, isDry, [dist, ...options]);
@@ -92,7 +93,12 @@ async function buildCommit(version, isDry, options) {
     await copyModules(tree);
     if (isDry) execFileSync('cp', ['-al', join(root, 'node_modules'), tree]);
     else execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: tree, stdio: ['ignore', 'ignore', 'inherit'] });
-    const { SOURCE_DATE_EPOCH: _epoch, STICKPIN_PACKAGE_VERSION: _version, ...environment } = env;
+    const {
+      SOURCE_DATE_EPOCH: _epoch,
+      STICKPIN_PACKAGE_VERSION: _version,
+      STICKPIN_SIGN_KEY: _key,
+      ...environment
+    } = env;
     const argv = [join(tree, 'packaging/package.mjs'), ...options];
     execFileSync(process.execPath, argv, { cwd: root, env: environment, stdio: 'inherit' });
     return gitIn(tree, 'rev-parse', 'HEAD');

@@ -48,7 +48,7 @@ export function contractFacts(): Readonly<Record<string, readonly string[]>> {
     ],
     hooks: hookFacts(),
     metrics: tableRows('docs/metrics.md', /^`stickpin_/).map(([name, type, labels]) => `${name} ${type} ${labels}`),
-    files: tableRows('docs/cli.md', /^`\/run\//).map(([path]) => `${path}`),
+    files: [...new Set(tableRows('docs/cli.md', /^`\/run\/stickpin\//).map(([path]) => `${path}`))],
     codes: CODES.map(({ short, code }) => `${short} ${code}`),
     'journal-messages': Object.entries(messageIds).map(([kind, id]) => `${id} ${kind}`),
   };

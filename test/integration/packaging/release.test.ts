@@ -54,11 +54,10 @@ describe.runIf(have('npm', 'openssl', ...needs))('npm run release', () => {
 
   it('with --dry-run makes everything, marks what a release refuses, and changes nothing', async () => {
     const before = await state();
-    const { status, stdout, stderr } = release('--dry-run', ...ARCHITECTURE, '--format', 'rpm');
+    const { status, stdout, stderr } = release('--dry-run', ...ARCHITECTURE, '--format', 'rpm', '--sign-key', key);
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     const marks = [...stdout.matchAll(/^A release is refused: (.*)$/gm)].map(([, fault]) => fault);
     expect(marks).toEqual([
-      'there is no key: name one with --sign-key',
       'SECURITY.md: the line that begins with "Address:" has no address',
       `package.json: the address in "author" is an example: ${packageJson.author}`,
       `package.json: "homepage" is an example: ${packageJson.homepage}`,
@@ -67,6 +66,7 @@ describe.runIf(have('npm', 'openssl', ...needs))('npm run release', () => {
     const names = readdirSync(join(repository, 'dist/release')).join(' ');
     for (const end of ['rpm', 'cdx.json', 'provenance.json']) expect(names).toContain(`.${end}`);
     expect(names).not.toContain(packageJson.version);
+    expect(names).not.toContain('.sig');
   }, 600_000);
 
   it('refuses what the dry run marks, and makes nothing', async () => {
