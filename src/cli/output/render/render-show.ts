@@ -46,7 +46,7 @@ export function renderShow(
     ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, command)}`] as const),
     ...warnings.map((warning) => ['warning', warning] as const),
     ...verified.map((line) => ['verified', line] as const),
-    ...ignored.map((member) => ['ignored', `${member}, which this stickpin does not know`] as const),
+    ...ignored.map((member) => ['ignored', `${member}, unknown when stickpin read the bundle`] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
   ];

@@ -16,7 +16,7 @@ it('a bundle of a later version: what may be ignored is named once and shown, al
   await node.restart();
   const { bundles } = await node.until((report) => report.bundles[0]?.phase === 'activated');
   expect(renderShow(bundles[0] ?? expect.unreachable(), undefined)).toContain(
-    'ignored:      colour, which this stickpin does not know\n',
+    'ignored:      colour, unknown when stickpin read the bundle\n',
   );
   expect(named()).toHaveLength(1);
 });
