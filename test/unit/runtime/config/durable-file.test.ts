@@ -51,7 +51,7 @@ describe('writeDurably', () => {
     expect(readFileSync(target, 'utf8')).toBe('other');
   });
 
-  it('syncs the staged bytes before they get their name, and the name after it', async () => {
+  it('syncs a new folder and the staged bytes before they get their name, and the name after it', async () => {
     const path = join(base, 'file');
     const handle = await open(base, 'r');
     const prototype: typeof handle = Object.getPrototypeOf(handle);
@@ -64,9 +64,9 @@ describe('writeDurably', () => {
     });
     try {
       await writeDurably({ path, stagingDirectory: join(base, 'staging') }, 'text');
-      expect(named).toEqual([false, true]);
+      expect(named).toEqual([false, false, true]);
       await writeDurably({ path }, 'text');
-      expect(named).toHaveLength(2);
+      expect(named).toHaveLength(3);
     } finally {
       spy.mockRestore();
     }
