@@ -54,7 +54,7 @@ export function validateJson<Schema extends v.GenericSchema>(
   if (result.success) return result.output;
   const [issue] = result.issues;
   const isUnknown = issue.type === 'strict_object' && issue.expected === 'never';
-  if (isUnknown && Array.isArray(critical)) throw tooNew(`member ${pathOf(issue)} of its ${what}`);
+  if (isUnknown && Array.isArray(critical)) throw tooNew(`member ${pathOf(issue)} (${what})`);
   throw bundleError(code, `${what}: ${memberFault(issue)}`);
 }
 

@@ -8,22 +8,12 @@ import { isTimestamp, parsePayload, payloadSchema } from '../../../../src/bundle
 import { roleSchema } from '../../../../src/bundle/keys/roles.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 
+import { plainPayload } from '../../../support/bundles/plain-payload.ts';
 import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
 
 const digest = `sha256:${'ab'.repeat(32)}`;
-const good = {
-  schemaVersion: 1,
-  name: 'ocp',
-  version: '4.13.7',
-  arch: 'amd64',
-  sequence: 3,
-  created: '2026-01-01T00:00:00Z',
-  index: { digest, size: 10 },
-  contents: { digest, size: 10 },
-  totals: { images: 1, blobs: 3, sizeBytes: 100, diskBytes: 4096, inodes: 1 },
-};
 const full = {
-  ...good,
+  ...plainPayload,
   expires: '2027-01-01T00:00:00+02:00',
   update: {
     from: '>=4.12.0',
@@ -58,7 +48,7 @@ describe('parsePayload', () => {
   });
 
   it('takes the least and the most that the format knows', () => {
-    expect(parsePayload(bytes(good))).toEqual(good);
+    expect(parsePayload(bytes(plainPayload))).toEqual(plainPayload);
     expect(parsePayload(bytes(full))).toEqual(full);
   });
 
@@ -90,8 +80,8 @@ describe('parsePayload', () => {
     [{ index: { digest: 'md5:1', size: 1 } }, 'bundle/payload', 'index.digest'],
     [{ index: { digest, size: 17 * 2 ** 20 } }, 'bundle/payload', 'index.size'],
     [{ contents: { digest, size: 64 * 2 ** 20 + 1 } }, 'bundle/payload', 'contents.size'],
-    [{ totals: { ...good.totals, images: 2001 } }, 'bundle/payload', 'totals.images'],
-    [{ totals: { ...good.totals, inodes: -1 } }, 'bundle/payload', 'totals.inodes'],
+    [{ totals: { ...plainPayload.totals, images: 2001 } }, 'bundle/payload', 'totals.images'],
+    [{ totals: { ...plainPayload.totals, inodes: -1 } }, 'bundle/payload', 'totals.inodes'],
     [{ schedule: 'later' }, 'bundle/payload', 'schedule'],
     [{ warnings: ['\u001b[2J'] }, 'bundle/payload', 'warnings.0'],
     [{ attachments: [{ ...full.attachments[0], name: '../x' }] }, 'bundle/payload', 'attachments.0.name'],
@@ -111,13 +101,13 @@ describe('parsePayload', () => {
     [{ trust: { names: { ['0'.repeat(64)]: 'a b' } } }, 'bundle/payload', 'must be the name of a key'],
     [{ trust: { names: { ['0'.repeat(64)]: 'me' } } }, 'bundle/payload', 'must name only keys that it brings'],
   ])('payload: refuses %j with %s of %s', (change, code, path) => {
-    expect(() => parsePayload(bytes({ ...good, ...change }))).toThrow(
+    expect(() => parsePayload(bytes({ ...plainPayload, ...change }))).toThrow(
       expect.objectContaining({ code, message: expect.stringContaining(path) }),
     );
   });
 
-  it.each(Object.keys(good))('payload: demands %s', (member) => {
-    const { [member as keyof typeof good]: _, ...rest } = good;
+  it.each(Object.keys(plainPayload))('payload: demands %s', (member) => {
+    const { [member as keyof typeof plainPayload]: _, ...rest } = plainPayload;
     expect(() => parsePayload(bytes(rest))).toThrow(
       expect.objectContaining({ code: 'bundle/payload', message: expect.stringContaining(member) }),
     );
@@ -238,7 +228,7 @@ describe('every text, list and map of a document', () => {
 
   it('limits the range of update.from', () => {
     const from = Array.from({ length: 20_000 }, (_, at) => `4.12.${at}`).join(' || ');
-    const long = bytes({ ...good, update: { from, base: digest } });
+    const long = bytes({ ...plainPayload, update: { from, base: digest } });
     expect(() => parsePayload(long)).toThrow(/update\.from: must have at most 1024 characters/);
   });
 });

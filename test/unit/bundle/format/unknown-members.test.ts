@@ -2,19 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { criticalMembers, parseContents, parseStoredContents } from '../../../../src/bundle/format/check-contents.ts';
 import { parsePayload, parseStoredPayload } from '../../../../src/bundle/format/schema.ts';
 import type { Contents, Payload } from '../../../../src/domain/model/bundle.ts';
+import { plainPayload as payload } from '../../../support/bundles/plain-payload.ts';
 
 const digest = `sha256:${'ab'.repeat(32)}`;
-const payload = {
-  schemaVersion: 1,
-  name: 'ocp',
-  version: '4.13.7',
-  arch: 'amd64',
-  sequence: 3,
-  created: '2026-01-01T00:00:00Z',
-  index: { digest, size: 10 },
-  contents: { digest, size: 10 },
-  totals: { images: 1, blobs: 3, sizeBytes: 100, diskBytes: 4096, inodes: 1 },
-};
 const image = { reference: `quay.io/a@${digest}`, digest, mediaType: 'm', tags: [], pin: true, layers: [] };
 const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 
@@ -24,12 +14,7 @@ describe('unknown members', () => {
     ['that the list names', { critical: ['colour'] }, 'bundle/schema-version', '"colour", which must not be ignored'],
     ['with a list that is none', { critical: 'colour' }, 'bundle/payload', 'critical'],
     ['with a list of other things', { critical: [1] }, 'bundle/payload', 'critical.0'],
-    [
-      'in a rule',
-      { update: { until: 1 }, critical: [] },
-      'bundle/schema-version',
-      'member update.until of its payload',
-    ],
+    ['in a rule', { update: { until: 1 }, critical: [] }, 'bundle/schema-version', 'member update.until (payload)'],
     ['in a rule, without a list', { update: { until: 1 }, colour: undefined }, 'bundle/payload', 'update.until'],
   ])('%s are refused', (_what, more, code, message) => {
     expect(() => parsePayload(bytes({ ...payload, colour: 'red', ...more }))).toThrow(
