@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { toJsonSchema } from '@valibot/to-json-schema';
+import type { Command } from 'commander';
 import type { GenericSchema } from 'valibot';
 import { actionId } from '../../src/api/authority.ts';
 import {
@@ -39,16 +40,22 @@ export function contractFacts(): Readonly<Record<string, readonly string[]>> {
       ...schemaFacts('contents.json', jsonSchemaOf(contentsSchema)),
     ],
     settings: settingFacts(),
-    commands: [...commandFacts(), ...Object.entries(exitCodes).map(([name, code]) => `exit code ${code}: ${name}`)],
+    commands: [
+      ...commandFacts(),
+      ...Object.entries(exitCodes).map(([name, code]) => `exit code ${code}: ${name}`),
+      ...valueFacts(definedProgram(), 'stickpin'),
+      ...tableRows('docs/cli.md', /^`[A-Z_]+`$/).map(([name]) => `variable ${name}`),
+    ],
     json: documentFacts(),
     'd-bus': [
       ...[`name ${SERVICE}`, `path ${OBJECT_PATH}`, `paths below ${BUNDLES_PATH}`],
       ...[...busFacts(introspectManager()), ...optionFacts(), ...busFacts(introspectBundle())],
       ...Object.keys(ACTIONS).map((action) => `polkit action ${actionId(action as Action)}`),
+      ...errorFacts(),
     ],
     hooks: hookFacts(),
     metrics: tableRows('docs/metrics.md', /^`stickpin_/).map(([name, type, labels]) => `${name} ${type} ${labels}`),
-    files: [...new Set(tableRows('docs/cli.md', /^`\/run\/stickpin\//).map(([path]) => `${path}`))],
+    files: fileFacts(),
     codes: CODES.map(({ short, code }) => `${short} ${code}`),
     'journal-messages': Object.entries(messageIds).map(([kind, id]) => `${id} ${kind}`),
   };
@@ -124,6 +131,39 @@ function commandFacts(): string[] {
     usage,
     ...[...operands, ...options].map(({ term }) => `stickpin ${path}: ${term}`),
   ]);
+}
+
+/** The words that a flag or an operand takes, and what counts without it. */
+function valueFacts(command: Command, path: string): string[] {
+  const values = [
+    ...command.options.map((option) => ({ option, term: option.flags })),
+    ...command.registeredArguments.map((option) => ({ option, term: option.name() })),
+  ];
+  return [
+    ...values.flatMap(({ option, term }) => [
+      ...(option.argChoices ?? []).map((choice) => `${path}: ${term} = ${choice}`),
+      ...(isDefault(option.defaultValue) ? [`${path}: ${term}, default ${JSON.stringify(option.defaultValue)}`] : []),
+    ]),
+    ...command.commands.flatMap((one) => valueFacts(one, `${path} ${one.name()}`)),
+  ];
+}
+
+/** An option that may be repeated begins with an empty list, which is no default of its own. */
+function isDefault(value: unknown): boolean {
+  return value !== undefined && !(Array.isArray(value) && value.length === 0);
+}
+
+/** The names of errors by which docs/dbus.md says how a method fails. */
+function errorFacts(): string[] {
+  const names = Object.values<MethodContract>(METHODS).flatMap(({ about }) => [...about.matchAll(/`Engine\.(\w+)`/g)]);
+  return [...new Set(names.map(([, name]) => `error ${SERVICE}.Error.Engine.${name}`))];
+}
+
+/** Files that others read or write: not the state, and not what nodes say to each other. */
+function fileFacts(): string[] {
+  const rows = tableRows('docs/cli.md', /^`\/(etc|run\/stickpin(?!-)|var\/lib\/stickpin\/incoming)\b/);
+  const places = [...readFileSync('docs/settings.md', 'utf8').matchAll(/^\d\. (`.*`)$/gm)];
+  return [...new Set([...rows.map(([path]) => `${path}`), ...places.map(([, path]) => `${path}`)])];
 }
 
 /** `io.stickpin1.Manager method Activate`, then a line for each argument, in its place. */
