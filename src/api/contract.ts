@@ -177,7 +177,7 @@ export const METHODS = {
     isLong: true,
   },
   rescan: {
-    about: 'Looks at all media and the runtime again, and resumes cancelled preloads.',
+    about: 'Looks at all media and the runtime again, resumes cancelled preloads, and runs failed hooks again.',
     args: {},
     result: {},
     access: 'load',

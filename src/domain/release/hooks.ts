@@ -204,6 +204,16 @@ export function ledgerWith(ledger: HookLedger, run: HookRun, failure: HookRecord
   return new Map(ledger).set(hook, defined({ unit, done, failure }));
 }
 
+/** Forgets failures: their hooks run again for the events that still stand. */
+export function ledgerToRetry(ledger: HookLedger): HookLedger {
+  return new Map(
+    [...ledger].map(([hook, { unit, done, failure }]) => {
+      const isAgain = (key: string) => failure !== undefined && key.startsWith(failure.bundleId ?? '');
+      return [hook, { unit, done: new Map([...done].filter(([key]) => !isAgain(key))) }];
+    }),
+  );
+}
+
 function begun(hook: ReleaseHook, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
   const happened = bundles.flatMap((bundle): [BundleId, number][] => {
     const event = hook === 'before-activate' ? undefined : eventOf(hook, bundle, degraded);

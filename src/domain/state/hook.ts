@@ -64,7 +64,7 @@ export interface HookRecord {
   readonly unit: string;
   /** Keys are those of {@link keyOf}. */
   readonly done: ReadonlyMap<string, number>;
-  /** Set when the last run failed and is not retried. */
+  /** Set when the last run failed and is not retried before a person asks for it. */
   readonly failure?: {
     readonly bundleId?: BundleId;
     readonly medium?: string;

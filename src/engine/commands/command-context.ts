@@ -8,6 +8,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import type { EventRow, StateStore } from '../../ports/state.ts';
 import type { EngineContext, Part } from '../context.ts';
+import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PinKeeper } from '../keepers/state-keepers.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -50,6 +51,7 @@ export interface CommandContext {
   readonly by?: string | undefined;
   readonly tasks: Tasks;
   readonly pinKeeper: PinKeeper;
+  readonly hookKeeper: HookKeeper;
   readonly running: RunningReleases;
   /** What the last round concluded. */
   readonly assessment: () => Assessment | undefined;

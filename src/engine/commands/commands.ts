@@ -78,11 +78,15 @@ export class Commands {
     this.run(() => cancel(this.context));
   }
 
-  /** Takes back {@link cancel}. */
+  /** Takes back {@link cancel}, and runs failed hooks again. */
   resume(): void {
-    const { clock, store } = this.context.ports;
+    const { hookKeeper, ports } = this.context;
+    const { clock, store } = ports;
     const all = store.load().bundles.map(({ bundleId }) => bundleId);
-    this.run(() => resumePreloads(all, store, clock.now()));
+    this.run(() => {
+      resumePreloads(all, store, clock.now());
+      hookKeeper.retry();
+    });
   }
 
   /**

@@ -5,6 +5,7 @@ import {
   hasFiles,
   hookEnvironment,
   ledgerAfter,
+  ledgerToRetry,
   ledgerWith,
   nodeEnvironment,
   nodeLedgerAfter,
@@ -90,6 +91,13 @@ export class HookKeeper implements Part {
     this.failed = this.failed.filter((run) => !isOver(run));
     const isResting = (run: HookRun) => this.failed.some((one) => isSameRun(one, run) && isWaiting(one, clock.now()));
     for (const run of wanted) if (!isResting(run)) this.startUnit(run, undefined);
+  }
+
+  /** Runs failed hooks again, at once. */
+  retry(): void {
+    const now = this.context.clock.now();
+    this.failed = this.failed.map((run) => ({ ...run, retryAt: now }));
+    this.ledger = ledgerToRetry(this.ledger);
   }
 
   private startUnit(run: HookRun, bundle: StoredBundle | undefined): void {

@@ -68,13 +68,14 @@ export class Engine {
   /** @param by the author, for the history (`EventRow.by`) */
   commandsBy(by: string | undefined): Commands {
     const { parts, observer } = this;
-    const { ports, tasks, pinKeeper, running } = parts;
+    const { ports, tasks, pinKeeper, hookKeeper, running } = parts;
     return new Commands({
       ports,
       recorder: by === undefined ? ports.recorder : ports.recorder.withAuthor(by),
       by,
       tasks,
       pinKeeper,
+      hookKeeper,
       running,
       assessment: () => observer.snapshot?.assessment,
       judge: (stored) => observer.judge(stored),

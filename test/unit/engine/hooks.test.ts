@@ -328,7 +328,7 @@ describe('hooks that tell of an event', () => {
     await node.clock.advance(60 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'activated' });
     expect(told('hookFailed')).toEqual([
-      'Hook ready for ocp 4.13.1 failed: there is no unit ready.service: install it, or correct the settings in [hooks]. It is not run again for this',
+      "Hook ready for ocp 4.13.1 failed: there is no unit ready.service: install it, or correct the settings in [hooks]. 'stickpin rescan' runs it again",
     ]);
     expect(node.engine.report()?.hooks).toMatchObject([
       { hook: 'ready', unit: 'ready.service', state: 'failed', bundle: 'ocp@4.13.1' },
@@ -337,6 +337,29 @@ describe('hooks that tell of an event', () => {
     node.hooks.run = async () => undefined;
     await plug(B);
     expect(node.engine.report()?.hooks).toEqual([]);
+  });
+
+  it('that failed run once more when a person asks for it, and not again once they succeed', async () => {
+    await start(HOOKS);
+    await node.start();
+    node.hooks.run = async (unit) => (unit === 'activated.service' ? FAILED : undefined);
+    await plug(A);
+    await node.clock.advance(60 * MINUTE);
+    const count = () => units().filter((unit) => unit === 'activated.service').length;
+    const others = units().length - 1;
+    expect(count()).toBe(1);
+    node.engine.commands.resume();
+    await node.clock.advance(60 * MINUTE);
+    expect(count()).toBe(2);
+    expect(node.engine.report()?.hooks).toMatchObject([{ unit: 'activated.service', state: 'failed' }]);
+    node.hooks.run = async () => undefined;
+    node.engine.commands.resume();
+    await node.clock.advance(MINUTE);
+    expect(count()).toBe(3);
+    expect(node.engine.report()?.hooks).toEqual([]);
+    node.engine.commands.resume();
+    await node.clock.advance(MINUTE);
+    expect(units()).toHaveLength(others + 3);
   });
 
   it('that never end hold nothing, and are shown as running', async () => {

@@ -99,8 +99,12 @@ describe('hooks of the node', () => {
     expect(node.hooks.runs).toHaveLength(1);
     expect(node.engine.report()?.hooks).toMatchObject([{ hook: 'plugged', medium: 'sdb1', state: 'failed' }]);
     expect(node.store.rows.filter(({ kind }) => kind === 'hookFailed').map(({ message }) => message)).toEqual([
-      'Hook plugged for sdb1 failed: there is no unit lights.service: install it, or correct the settings in [hooks]. It is not run again for this',
+      "Hook plugged for sdb1 failed: there is no unit lights.service: install it, or correct the settings in [hooks]. 'stickpin rescan' runs it again",
     ]);
+    node.engine.commands.resume();
+    await settle();
+    expect(node.hooks.runs).toHaveLength(2);
+    expect(node.engine.report()?.hooks).toHaveLength(1);
     node.hooks.run = async () => undefined;
     node.media.unplug('sdb1');
     await settle();

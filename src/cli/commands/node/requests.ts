@@ -109,7 +109,7 @@ export const NODE_REQUESTS: readonly Request[] = [
   },
   {
     name: 'rescan',
-    description: 'look at all media and the runtime again, and continue what was cancelled',
+    description: 'look at all media and the runtime again, continue what was cancelled, and run failed hooks again',
     send: async ({ client, signal }) => {
       await client.rescan({}, signal);
       return "All media and the runtime are read again; 'stickpin status' shows what is found.";

@@ -170,7 +170,8 @@ function hookLines({ hooks }: StatusReport): string[] {
     const what = bundle ?? medium;
     const about = `Hook:    ${oneLine(what === undefined ? hook : `${hook} of ${what}`)}`;
     if (state === 'running') return `${about} runs (${unit}) since ${at}`;
-    const when = state === 'retrying' ? `it is tried again on ${at}` : `it failed on ${at} and is not tried again`;
+    const when =
+      state === 'retrying' ? `it is tried again on ${at}` : `it failed on ${at}, and 'stickpin rescan' runs it again`;
     return `${about}: ${oneLine(message ?? unit)}; ${when}`;
   });
 }

@@ -259,7 +259,8 @@ export function hookEvent(
   const about = `Hook ${hook}${bundle === undefined ? ofNode(run) : ` for ${bundleTitle(bundle.payload)}`}`;
   const of = bundleId === undefined ? {} : { bundleId };
   if (why === undefined) return { kind: 'hookDone', level: 'info', ...of, message: `${about}: ${unit} succeeded` };
-  const again = pauseMs === undefined ? 'It is not run again for this' : `It is retried in ${formatDuration(pauseMs)}`;
+  const again =
+    pauseMs === undefined ? "'stickpin rescan' runs it again" : `It is retried in ${formatDuration(pauseMs)}`;
   const message = `${about} failed: ${hookFailureText(unit, why)}. ${again}`;
   return { kind: 'hookFailed', level: 'warn', ...of, message };
 }

@@ -137,7 +137,7 @@ export const FAULTS = {
   'kubernetes/unreachable': fault('F-29', 'wait', 'The Kubernetes API does not answer', 'it is retried'),
   'fleet/left-out': fault('F-30', 'idle', 'Another node sent more than it may, and is left out', "see 'stickpin fleet status', and check that node"),
   'fleet/off': fault('F-39', 'call-support', 'The node is not in a fleet', "set fleet.enabled, and run 'systemctl enable --now stickpin-fleet.service'"),
-  'engine/hook-failed': fault('H-02', 'call-support', 'A hook failed', "run 'stickpin status', then see the unit that it names"),
+  'engine/hook-failed': fault('H-02', 'call-support', 'A hook failed', "correct the unit that 'stickpin status' names, then run 'sudo stickpin rescan'"),
   'engine/hook': fault('H-03', 'wait', 'A hook could not be run', 'it is retried; see the unit that the message names'),
   'host/hook-file': fault('H-04', 'call-support', 'A file for a hook could not be written', 'check /run/stickpin'),
   'host/unit': fault('H-05', 'call-support', 'systemd could not start or stop a unit', "see 'systemctl status' of the unit"),
