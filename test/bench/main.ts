@@ -18,6 +18,7 @@ import { benchAttack } from './load/attack.ts';
 import { runRegistryChild } from './load/registry-child.ts';
 import { benchServe } from './load/serve-load.ts';
 import { benchActivation } from './preload/activation.ts';
+import { benchExtent } from './preload/extent.ts';
 import { benchGrowth } from './preload/growth.ts';
 import { benchPreload } from './preload/preload.ts';
 import { benchReady } from './preload/ready.ts';
@@ -39,6 +40,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   ready: benchReady,
   serve: benchServe,
   growth: benchGrowth,
+  extent: benchExtent,
   activation: benchActivation,
   attack: benchAttack,
   guest: benchGuest,
@@ -46,10 +48,10 @@ const SECTIONS: Readonly<Record<string, Section>> = {
 };
 
 /** Take a quarter of an hour or more each: measured only when they are asked for. */
-const ALONE: readonly string[] = ['guest', 'activation', 'fleet', 'stick-to-ready'];
+const ALONE: readonly string[] = ['guest', 'activation', 'fleet', 'stick-to-ready', 'extent'];
 
 /** Need no runtime, and so no trixie root folder. */
-const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', 'serve', 'fleet'];
+const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', 'serve', 'fleet', 'extent'];
 
 async function main(): Promise<void> {
   const [wanted, ...args] = process.argv.slice(2);

@@ -18,16 +18,24 @@ const TELL_PEAK = `data:text/javascript,${encodeURIComponent(
 )}`;
 
 /** Runs `stickpin bundle …` of `dist/` as a process of its own. */
-export async function runStickpin(...args: readonly string[]): Promise<Usage> {
+export function runStickpin(...args: readonly string[]): Promise<Usage> {
+  return runProgram({}, 'bundle', ...args);
+}
+
+/** Runs any command of `dist/` as a process of its own. */
+export async function runProgram(env: Readonly<Record<string, string>>, ...args: readonly string[]): Promise<Usage> {
   const startedAt = performance.now();
-  const argv = ['--import', TELL_PEAK, 'dist/cli/main.js', 'bundle', ...args];
-  const child = spawn(process.execPath, argv, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
+  const argv = ['--import', TELL_PEAK, 'dist/cli/main.js', ...args];
+  const child = spawn(process.execPath, argv, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+  });
   let told = '';
   child.stdio[3]?.on('data', (chunk: Buffer) => {
     told += chunk.toString();
   });
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`stickpin bundle ${args.join(' ')} ended with ${code}`);
+  if (code !== 0) throw new Error(`stickpin ${args.join(' ')} ended with ${code}`);
   return { wallMs: performance.now() - startedAt, peakMiB: Number(told) / 1024 };
 }
 
