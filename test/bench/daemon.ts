@@ -8,6 +8,7 @@ import { formatTable } from '../../src/cli/output/table.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { eventually } from '../support/eventually.ts';
+import { execute } from '../support/rootfs/execute.ts';
 import { BENCH_REGISTRY, type DaemonSurroundings, startBenchRuntime } from './bench-runtime.ts';
 import { type DaemonProcess, serviceFlags, startDaemonProcess } from './daemon-process.ts';
 import { daemonSettings } from './preload/preload-daemon.ts';
@@ -17,6 +18,11 @@ import { sized } from './size.ts';
 const MIB = 1024 * 1024;
 const IDLE_MS = sized(5_000, 500);
 const STARTS = sized(5, 1);
+/** Large imports of the daemon, each with what it imports itself. */
+const IMPORTS = [
+  ...['node:http', 'node:http2', 'node:tls', 'better-sqlite3', 'koffi'],
+  ...['@grpc/grpc-js', '@grpc/proto-loader', 'dbus-next', 'pino', 'chokidar', 'toml', 'valibot'],
+];
 
 /** Prints what the daemon costs while it waits, and how soon it acts. */
 export async function benchDaemon(print: (text: string) => void): Promise<void> {
@@ -31,6 +37,7 @@ export async function benchDaemon(print: (text: string) => void): Promise<void> 
     await makeSampleBundle({ dir: join(base, 'prepared/stickpin'), keys: [key], images });
     writeFileSync(join(base, 'bench.toml'), daemonSettings(base) + runtime.settings);
     print(`\n${formatTable(['DAEMON', 'STICKPIN', 'COMPARED WITH', 'AIM'], await measure(base, runtime))}`);
+    print(`\n${formatTable(['IMPORT', 'RESIDENT MEMORY', 'OF ITS OWN', 'TIME'], await importRows())}`);
   } finally {
     await runtime.stop();
     rmSync(base, { recursive: true, force: true });
@@ -77,14 +84,30 @@ async function plugToPreloading(base: string, daemon: DaemonProcess): Promise<nu
 /** Resident memory of an idle Node without any program, in MiB. */
 async function bareNodeMiB(): Promise<number> {
   const script = 'setTimeout(() => { console.log(process.memoryUsage.rss()); }, 2000)';
-  const argv = [...serviceFlags(), '-e', script];
-  const child = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'] });
-  let text = '';
-  child.stdout.on('data', (chunk: Buffer) => {
-    text += chunk.toString();
-  });
-  await once(child, 'close');
-  return Number(text) / MIB;
+  return Number(await outputOfNode('-e', script)) / MIB;
+}
+
+function outputOfNode(...args: readonly string[]): Promise<string> {
+  return execute([process.execPath, ...serviceFlags(), ...args]);
+}
+
+/** The memory of a Node without any import, with each one, and with all. */
+async function importRows(): Promise<string[][]> {
+  const rows: string[][] = [];
+  const wanted = [['none', []], ...IMPORTS.map((name) => [name, [name]] as const), ['all of them', IMPORTS]] as const;
+  for (const [what, names] of wanted) {
+    const load = names.map((name) => `await import('${name}');`).join(' ');
+    const script = `const startedAt = performance.now(); ${load} const ms = performance.now() - startedAt;
+      setTimeout(async () => {
+        const text = (await import('node:fs')).readFileSync('/proc/self/smaps_rollup', 'utf8');
+        const kib = (key) => Number(new RegExp('^' + key + ': +([0-9]+)', 'm').exec(text)[1]);
+        console.log(JSON.stringify([kib('Rss'), kib('Private_Dirty'), ms]));
+      }, 1000);`;
+    const [rss = 0, own = 0, ms = 0]: number[] = JSON.parse(await outputOfNode('--input-type=module', '-e', script));
+    const mib = (kib: number) => `${(kib / 1024).toFixed(1)} MiB`;
+    rows.push([what, mib(rss), mib(own), `${Math.round(ms)} ms`]);
+  }
+  return rows;
 }
 
 async function bareNodeStartMs(): Promise<number> {

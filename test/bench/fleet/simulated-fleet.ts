@@ -43,9 +43,9 @@ interface Run {
 }
 
 /** Prints what passes between the nodes of a cluster, and how long a stick in one of them takes. */
-export async function benchSimulatedFleet(print: (text: string) => void, wanted = CLUSTERS): Promise<void> {
+export async function benchSimulatedFleet(print: (text: string) => void, only?: string): Promise<void> {
   const rows: string[][] = [];
-  for (const { size, known } of wanted) {
+  for (const { size, known } of CLUSTERS.filter((one) => only === undefined || `${one.size}` === only)) {
     const memoryMiB = await peersMiB(size);
     const run = await simulate(size, known);
     const { requests, bytes, connections } = run.spread;
@@ -111,6 +111,11 @@ async function simulate(size: number, known: number): Promise<Run> {
   while (nodes.some((node) => !node.isDone()) && clock.monotonic() - beganMs < LONGEST_MS) {
     const counts = nodes.map(({ requests }) => requests);
     await clock.passUntil(clock.monotonic() + MINUTE_MS);
+    const ready = nodes.filter((node) => node.isDone()).length;
+    const cpuSeconds = Math.round(process.cpuUsage().user / 1e6);
+    process.stderr.write(
+      `${text(clock.monotonic() - beganMs)}: ${ready} of ${size} are ready, ${cpuSeconds} s of processor time\n`,
+    );
     peak = Math.max(peak, ...nodes.map(({ requests }, at) => (requests - (counts[at] ?? 0)) / 60));
   }
   const done = nodes.map(({ doneMs }) => doneMs - beganMs).sort((a, b) => a - b);
