@@ -241,6 +241,13 @@ esac`,
     expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
   });
 
+  it('takes a first start that systemd ends for no fault, since it starts again', () => {
+    const systemctl = join(base, 'bin/systemctl');
+    const late = `case "$*" in 'restart stickpin.service') exit 1 ;; esac`;
+    executable(systemctl, `${late}\n${readFileSync(systemctl, 'utf8')}`);
+    expect([run().status, installed()]).toEqual([0, '2.0.0 good']);
+  });
+
   it.each([
     ['is started again where the package left the earlier one running, as a disabled one', '', true],
     ['is not started twice', `echo 8 >${base}/pid;`, false],
