@@ -396,7 +396,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
 
     // It can't be activated before the power is cut. A request is refused once the daemon knows
     // that containerd does not answer, as when a command takes long to start.
-    const activate = 'busctl call io.stickpin1 /io/stickpin1 io.stickpin1.Manager Activate s ocp@4.13.9';
+    const activate = "busctl call io.stickpin1 /io/stickpin1 io.stickpin1.Manager Activate 'sa{sv}' ocp@4.13.9 0";
     const stop = (signal: string) => `systemctl kill --signal=${signal} containerd`;
     await machine().untilOutput(
       'the request to be taken',
