@@ -81,7 +81,7 @@ function text(ms: number): string {
   return ms < 120_000 ? `${(ms / 1_000).toFixed(0)} s` : `${(ms / MINUTE_MS).toFixed(1)} min`;
 }
 
-async function simulate(size: number, known: number): Promise<Run> {
+async function simulate(size: number, leastKnown: number): Promise<Run> {
   const clock = new SimulatedClock(10);
   const random = seededRandom(size);
   const nodes: SimulatedNode[] = [];
@@ -100,7 +100,8 @@ async function simulate(size: number, known: number): Promise<Run> {
   };
   for (let at = 0; at < size; at += 1) nodes.push(new SimulatedNode(world, `worker-${at}`, at));
   const [first] = nodes;
-  const running = nodes.map((node) => node.run(othersOf(node, nodes, known, random)).catch(() => undefined));
+  const known = acquaintances(nodes, leastKnown, random);
+  const running = nodes.map((node) => node.run([...(known.get(node) ?? [])]).catch(() => undefined));
   await clock.passUntil(SETTLED_MS);
   const settled = { ...traffic };
   await clock.passUntil(SETTLED_MS + IDLE_MS);
@@ -133,16 +134,25 @@ async function simulate(size: number, known: number): Promise<Run> {
   };
 }
 
-/** By chance, with the node that gets the stick. */
-function othersOf(own: SimulatedNode, nodes: readonly SimulatedNode[], known: number, random: () => number) {
-  if (known >= nodes.length - 1) return nodes.filter((node) => node !== own);
+/**
+ * Who knows whom: about `known` others each, by chance, and each pair both ways, since a node that
+ * is called by another one asks it. The node that gets the stick knows all.
+ */
+function acquaintances(nodes: readonly SimulatedNode[], known: number, random: () => number) {
+  const all = new Map(nodes.map((node) => [node, new Set<SimulatedNode>()]));
+  const meet = (one: SimulatedNode | undefined, other: SimulatedNode | undefined) => {
+    if (one === undefined || other === undefined || one === other) return;
+    all.get(one)?.add(other);
+    all.get(other)?.add(one);
+  };
   const [first] = nodes;
-  const others = new Set(first === undefined || first === own ? [] : [first]);
-  while (others.size < known) {
-    const other = nodes[Math.floor(random() * nodes.length)];
-    if (other !== undefined && other !== own) others.add(other);
+  for (const node of nodes) meet(first, node);
+  const chosen = () => nodes[Math.floor(random() * nodes.length)];
+  for (const [node, others] of all) {
+    if (known >= nodes.length - 1) for (const other of nodes) meet(node, other);
+    else while (others.size < known) meet(node, chosen());
   }
-  return [...others];
+  return all;
 }
 
 function minus(a: Traffic, b: Traffic): Traffic {
