@@ -82,7 +82,7 @@ export function callsIn(trace: string): readonly SystemCall[] {
 /** What was written to pipes and sockets. */
 export function toldBy(calls: readonly SystemCall[]): string {
   const told = calls.filter(({ name, paths: [path = ''] }) => /^write/.test(name) && /^(?:pipe|socket):/.test(path));
-  return told.map(({ bytes }) => bytes.toString()).join('');
+  return Buffer.concat(told.map(({ bytes, result }) => bytes.subarray(0, Math.max(0, result)))).toString();
 }
 
 const WORD = /"((?:\\x[0-9a-f]{2})*)"|[^",{}[\]]+/g;

@@ -101,7 +101,7 @@ describe('a stick that hangs', () => {
       hanging = calls;
       await harness.start(bundle.path);
       const { status } = await harness.until((report) => report.status.includes('makes no progress'));
-      expect(status).toMatch(/ 0\/6 images, .*\. Problem: The stick delivers nothing, or a pull makes no progress\./);
+      expect(status).toMatch(/ 0\/6 images\b.*\. Problem: The stick delivers nothing, or a pull makes no progress\./);
       // Each image three times.
       await expect.poll(() => pulls, { timeout: 60_000 }).toBeGreaterThan(12);
       expect([hung, most]).toEqual([MEDIUM_CALLS.ofOne, MEDIUM_CALLS.ofOne]);

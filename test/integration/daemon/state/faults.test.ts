@@ -94,9 +94,10 @@ class DaemonStory {
   }
 }
 
-/** The last one that was sent. */
+/** The last one that was sent as a whole. */
 function reportIn(output: string): StatusReport | undefined {
-  const lines = output.split('\n').filter((line) => line.startsWith('{') && line.includes('"bundles":'));
+  const whole = output.slice(0, output.lastIndexOf('\n') + 1);
+  const lines = whole.split('\n').filter((line) => line.startsWith('{') && line.includes('"bundles":'));
   return lines.length === 0 ? undefined : JSON.parse(lines.at(-1) ?? '');
 }
 
