@@ -16,17 +16,22 @@ import {
 } from '../../src/api/contract.ts';
 import { introspectBundle, introspectManager } from '../../src/api/introspection.ts';
 import { contentsSchema } from '../../src/bundle/format/check-contents.ts';
-import { envelopeSchema } from '../../src/bundle/format/dsse.ts';
+import { envelopeSchema, PAYLOAD_TYPE } from '../../src/bundle/format/dsse.ts';
 import { payloadSchema } from '../../src/bundle/format/schema.ts';
+import { roleSchema } from '../../src/bundle/keys/roles.ts';
 import { exitCodes } from '../../src/cli/context/cli-error.ts';
 import { definedProgram, manualCommands } from '../../src/cli/manual.ts';
 import { tomlOf, type WrittenValue } from '../../src/config/print-settings.ts';
-import { nodeEnvironment } from '../../src/domain/release/hooks.ts';
+import { BUNDLE_TYPE } from '../../src/distribution/linked-bundle.ts';
+import { RELEASE_SIGNATURES } from '../../src/domain/model/bundle.ts';
+import { hookEnvironment } from '../../src/domain/release/hooks.ts';
 import { CODES } from '../../src/domain/report/codes.ts';
 import { HOOK_NAMES } from '../../src/domain/settings/hook-units.ts';
 import type { Section } from '../../src/domain/settings/sections.ts';
 import { settingsTable } from '../../src/domain/settings/settings.ts';
+import { digestOf } from '../../src/platform/digest.ts';
 import { messageIds } from '../../src/platform/message-ids.ts';
+import { verified } from './daemon/scenario.ts';
 
 /**
  * What others build on, as facts of one line each, by contract. docs/compatibility.md says what a
@@ -38,13 +43,15 @@ export function contractFacts(): Readonly<Record<string, readonly string[]>> {
       ...schemaFacts('envelope', jsonSchemaOf(envelopeSchema)),
       ...schemaFacts('payload', jsonSchemaOf(payloadSchema)),
       ...schemaFacts('contents.json', jsonSchemaOf(contentsSchema)),
+      ...[PAYLOAD_TYPE, RELEASE_SIGNATURES.mediaType, BUNDLE_TYPE].map((type) => `media type ${type}`),
     ],
+    keys: schemaFacts('keys.d/*.toml', jsonSchemaOf(roleSchema)),
     settings: settingFacts(),
     commands: [
       ...commandFacts(),
       ...Object.entries(exitCodes).map(([name, code]) => `exit code ${code}: ${name}`),
       ...valueFacts(definedProgram(), 'stickpin'),
-      ...tableRows('docs/cli.md', /^`[A-Z_]+`$/).map(([name]) => `variable ${name}`),
+      ...upperCaseNames('docs/cli.md').map((name) => `variable ${name}`),
     ],
     json: documentFacts(),
     'd-bus': [
@@ -57,6 +64,16 @@ export function contractFacts(): Readonly<Record<string, readonly string[]>> {
     metrics: tableRows('docs/metrics.md', /^`stickpin_/).map(([name, type, labels]) => `${name} ${type} ${labels}`),
     files: fileFacts(),
     codes: CODES.map(({ short, code }) => `${short} ${code}`),
+    kubernetes: [
+      ...tableRows('docs/fleet.md', /^`stickpin\.io\//).map(([name]) => `${name}`),
+      ...tableRows('docs/fleet.md', /^`(True|False|Unknown)`$/).map(
+        (row) => `StickpinHealthy ${row.slice(0, 2).join(' ')}`,
+      ),
+    ],
+    service: [
+      ...tableRows('docs/service.md', /^`stickpin[-a-z]*\.(service|socket)`$/).map(([name]) => `${name}`),
+      ...upperCaseNames('docs/service.md').map((name) => `signal or field of the journal ${name}`),
+    ],
     'journal-messages': Object.entries(messageIds).map(([kind, id]) => `${id} ${kind}`),
   };
 }
@@ -189,11 +206,28 @@ function optionFacts(): string[] {
 }
 
 function hookFacts(): string[] {
-  const environment = nodeEnvironment({ hook: 'plugged', key: 'plugged', medium: 'usb' }) ?? '';
+  const digest = digestOf('');
+  const image = {
+    component: 'os',
+    pin: true,
+    reference: `quay.io/os@${digest}`,
+    digest,
+    mediaType: '',
+    tags: [],
+    layers: [],
+  };
+  const { payload, contents } = verified();
+  const release = { bundleId: digest, payload, contents: { ...contents, images: [image] } };
+  const environment = hookEnvironment('activated', release) ?? '';
   return [
     ...HOOK_NAMES.map((name) => `hooks.${name}`),
     ...[...environment.matchAll(/^(\w+)=/gm)].map(([, variable]) => `variable ${variable}`),
   ];
+}
+
+/** The names of variables or fields in the first column of a page's tables. */
+function upperCaseNames(page: string): string[] {
+  return tableRows(page, /^`[A-Z_]+`(, `[A-Z_]+`)*$/).flatMap(([names = '']) => names.split(', '));
 }
 
 /** The rows of a page's tables whose first cell is like `first`. */

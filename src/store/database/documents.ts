@@ -34,34 +34,31 @@ const failure = v.variant('kind', [
   }),
   v.object({ kind: v.literal('unasked'), message: v.string() }),
 ]);
-const hooksSchema = v.array(
-  v.object({
-    hook: v.picklist(HOOK_NAMES),
-    unit: v.string(),
-    done: v.array(v.tuple([v.string(), v.number()])),
-    failure: v.exactOptional(
-      v.object({
-        bundleId: v.exactOptional(bundleIdSchema),
-        medium: v.exactOptional(v.string()),
-        why: failure,
-        at: v.number(),
-      }),
-    ),
-  }),
-);
+const hookSchema = v.object({
+  hook: v.picklist(HOOK_NAMES),
+  unit: v.string(),
+  done: v.array(v.tuple([v.string(), v.number()])),
+  failure: v.exactOptional(
+    v.object({
+      bundleId: v.exactOptional(bundleIdSchema),
+      medium: v.exactOptional(v.string()),
+      why: failure,
+      at: v.number(),
+    }),
+  ),
+});
 
+/** A hook that only a later version has is left out. */
 export function parseHooks(value: unknown): HookLedger | undefined {
-  const parsed = v.safeParse(hooksSchema, value);
-  if (!parsed.success) return undefined;
+  if (!Array.isArray(value)) return undefined;
+  const known = value.filter((one) => v.is(hookSchema, one));
+  if (known.length === 0 && value.length > 0) return undefined;
   return new Map(
-    parsed.output.map(({ hook, done, ...record }): [typeof hook, HookRecord] => [
-      hook,
-      { ...record, done: new Map(done) },
-    ]),
+    known.map(({ hook, done, ...record }): [typeof hook, HookRecord] => [hook, { ...record, done: new Map(done) }]),
   );
 }
 
-export function hooksDocument(ledger: HookLedger): v.InferInput<typeof hooksSchema> {
+export function hooksDocument(ledger: HookLedger): v.InferInput<typeof hookSchema>[] {
   return [...ledger].map(([hook, { done, ...record }]) => ({ hook, ...record, done: [...done] }));
 }
 
