@@ -85,6 +85,7 @@ async function makePackages({ dist, arches, formats, signKey }) {
   await writeFile(notes, releaseNotes(about.version, await pageOf('CHANGELOG.md'), await pageOf('docs/install.md')));
   made.push(notes, await writeProvenance(dist, made, { arches, formats }));
   const sums = await writeSums(dist, made);
+  await rm(`${sums}.sig`, { force: true });
   const signed = signKey === undefined ? [] : [await signFile(sums, signKey)];
   for (const file of [...made, sums, ...signed]) stdout.write(`${relative(process.cwd(), file)}\n`);
   if (signKey === undefined) stdout.write('SHA256SUMS is not signed: name a key with --sign-key\n');

@@ -4,14 +4,15 @@
  * names, and makes the packages. Only then the commit gets a tag, and the branch the commit.
  *
  * With `--dry-run` neither branch nor tag changes, the npm packages that are installed are taken,
- * and what a release refuses is printed. The default version is then the next minor one.
+ * and what a release refuses is printed. The default version is then the next minor one, at least
+ * 1.0.0.
  *
  * Usage: `node packaging/release.mjs VERSION [OUTDIR] [--sign-key FILE] [--dry-run] [--arch x64]...
- * [--format deb]...`; the default folder is `dist/release`.
+ * [--format deb]...`; the default folder is `dist/release`, and `dist/dry-run`.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { env, exit, stderr, stdout } from 'node:process';
 import { parseArgs } from 'node:util';
@@ -39,10 +40,13 @@ async function makeRelease() {
   });
   const isDry = values['dry-run'];
   const signKey = values['sign-key'] && resolve(values['sign-key']);
-  const version = positionals[0] ?? (isDry ? semver.inc(about.version, 'minor') : undefined);
+  const next = semver.lt(about.version, '1.0.0') ? '1.0.0' : semver.inc(about.version, 'minor');
+  const version = positionals[0] ?? (isDry ? next : undefined);
   if (semver.valid(version) === null)
     throw new Error('name the version: npm run release -- 1.2.3 --sign-key release.key');
-  const dist = resolve(positionals[1] ?? join(root, 'dist/release'));
+  const dist = resolve(positionals[1] ?? join(root, isDry ? 'dist/dry-run' : 'dist/release'));
+  if (positionals[1] !== undefined && existsSync(dist) && (await readdir(dist)).length > 0)
+    throw new Error(`${dist} is not empty: name another folder`);
   const faults = await faultsOf(version, signKey);
   if (faults.length > 0 && !isDry) throw new Error(`${version} is not released:\n${faults.join('\n')}`);
   const options = [
@@ -61,6 +65,8 @@ async function makeRelease() {
       gitIn(root, 'tag', '--delete', tagOf(version));
       throw error;
     }
+    const parts = ['arch', 'format'].flatMap((name) => values[name]);
+    if (parts.length > 0) stdout.write(`These are not all packages of a release, only those for ${parts.join(', ')}\n`);
     stdout.write(`${version} is in ${dist}. To publish it: git push --follow-tags\n`);
   }
   for (const fault of faults) stdout.write(`A release is refused: ${fault}\n`);

@@ -63,7 +63,7 @@ describe.runIf(have('npm', 'openssl', ...needs))('npm run release', () => {
       `package.json: "homepage" is an example: ${packageJson.homepage}`,
     ]);
     expect(await state()).toEqual(before);
-    const names = readdirSync(join(repository, 'dist/release')).join(' ');
+    const names = readdirSync(join(repository, 'dist/dry-run')).join(' ');
     for (const end of ['rpm', 'cdx.json', 'provenance.json']) expect(names).toContain(`.${end}`);
     expect(names).not.toContain(packageJson.version);
     expect(names).not.toContain('.sig');
@@ -90,7 +90,7 @@ describe.runIf(have('npm', 'openssl', ...needs))('npm run release', () => {
     // What git refuses at the end leaves neither a commit nor a tag.
     await git('config', 'tag.gpgSign', 'true');
     await git('config', 'gpg.program', 'false');
-    expect(release(VERSION, made, ...options, '--sign-key', key).status).toBe(1);
+    expect(release(VERSION, join(work, 'refused'), ...options, '--sign-key', key).status).toBe(1);
     expect(await state()).toEqual(before);
     await git('config', 'tag.gpgSign', 'false');
 
@@ -119,6 +119,7 @@ describe.runIf(have('npm', 'openssl', ...needs))('npm run release', () => {
     expect(readFileSync(join(work, 'again/SHA256SUMS'), 'utf8')).toBe(readFileSync(join(made, 'SHA256SUMS'), 'utf8'));
 
     expect(release(VERSION, '--dry-run', '--format', 'none').stderr).toContain('known are archive');
+    expect(release(VERSION, made, '--dry-run').stderr).toBe(`release: ${made} is not empty: name another folder\n`);
     expect(release('1.2').stderr).toBe('release: name the version: npm run release -- 1.2.3 --sign-key release.key\n');
   }, 600_000);
 
