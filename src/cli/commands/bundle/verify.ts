@@ -13,7 +13,13 @@ import {
   checkBase,
   verifyBlobs,
 } from '../../../bundle/verify/verify-blobs.ts';
-import { BASE_ANNOTATION, bundleTitle, type Payload, type VerifiedBundle } from '../../../domain/model/bundle.ts';
+import {
+  BASE_ANNOTATION,
+  bundleTitle,
+  ignoredMembers,
+  type Payload,
+  type VerifiedBundle,
+} from '../../../domain/model/bundle.ts';
 import { type Digest, shortDigest } from '../../../domain/model/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';
 import { AppError } from '../../../platform/app-error.ts';
@@ -161,14 +167,16 @@ async function verifyOne(
   const expired = `${path} expired on ${expiry?.expires}: this machine's clock says ${expiry?.judgedAt}. A node that does not know it yet refuses it; make it again, or set this clock right`;
   const { payload, contents } = judged.bundle;
   const unfit = await findUnfit(contents.images, payload.arch, reader, signal);
+  const ignored = ignoredMembers(judged.bundle).map((member) => `it has ${member}, which this stickpin ignores`);
+  const warnings = [...ignored, ...unfit.warnings];
   const why = expiry?.expired ? expired : missing.length > 0 ? incomplete : unfit.fault;
   return {
     bundle: judged.bundle,
-    text: `${[asText(judged, missing, base, where, options), ...unfit.warnings.map((warning) => `  ${warning}`)].join('\n')}\n`,
+    text: `${[asText(judged, missing, base, where, options), ...warnings.map((warning) => `  ${warning}`)].join('\n')}\n`,
     json: {
       ...asJson(judged, missing, base),
       ...expiry,
-      ...(unfit.warnings.length > 0 && { warnings: unfit.warnings }),
+      ...(warnings.length > 0 && { warnings }),
       ...(why !== undefined && { verified: false }),
     },
     fault: why === undefined ? undefined : cliError('cli/unverified', why),

@@ -2,12 +2,15 @@ import { expect, it } from 'vitest';
 import { renderShow } from '../../../../src/cli/output/render/render-show.ts';
 import { signAnew } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { runCommand } from '../../../support/run-command.ts';
 
 it('a bundle of a later version: what may be ignored is named once and shown, also after a restart', async () => {
   const node = await createDaemonHarness();
   await node.start();
   const bundle = await node.make();
   signAnew(bundle.path, [node.key], { colour: 'red' });
+  const { stdout } = await runCommand(['bundle', 'verify', bundle.path, '--keys', node.settings.trust.keys_dir]);
+  expect(stdout).toContain('  it has colour, which this stickpin ignores\n');
   node.plug(bundle.path);
   const named = () => node.history().filter(({ message }) => message.includes('does not know and ignores colour'));
   const shown = await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
