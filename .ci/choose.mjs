@@ -14,14 +14,8 @@ const ALWAYS = {
     ...['bundle', 'systemd', 'daemon/runtime/serve-', 'daemon/runtime/containerd.', 'daemon/runtime/crio.'],
     ...['daemon/preload/load.', 'daemon/release/lifecycle.', 'daemon/state/lost-state.', 'daemon/trust/trust.'],
     ...['factory/create', 'factory/delta.', 'factory/release', 'factory/signatures.', 'factory/write-tar.'],
-    ...[
-      'factory/readme-page.',
-      'fleet/identity.',
-      'fleet/order.',
-      'fleet/peers.',
-      'packaging/install.',
-      'packaging/release.',
-    ],
+    ...['factory/readme-page.', 'fleet/identity.', 'fleet/order.', 'fleet/peers.'],
+    ...['packaging/install.', 'packaging/release.'],
   ],
   e2e: ['crio-node.', 'power-after-done.'],
 };

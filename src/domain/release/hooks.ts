@@ -206,12 +206,13 @@ export function ledgerWith(ledger: HookLedger, run: HookRun, failure: HookRecord
 
 /** Forgets failures: their hooks run again for the events that still stand. */
 export function ledgerToRetry(ledger: HookLedger): HookLedger {
-  return new Map(
-    [...ledger].map(([hook, { unit, done, failure }]) => {
-      const isAgain = (key: string) => failure !== undefined && key.startsWith(failure.bundleId ?? '');
-      return [hook, { unit, done: new Map([...done].filter(([key]) => !isAgain(key))) }];
-    }),
-  );
+  const next = new Map(ledger);
+  for (const [hook, { unit, done, failure }] of ledger) {
+    if (failure === undefined) continue;
+    const { bundleId = '' } = failure;
+    next.set(hook, { unit, done: new Map([...done].filter(([key]) => !key.startsWith(bundleId))) });
+  }
+  return isSame(next, ledger) ? ledger : next;
 }
 
 function begun(hook: ReleaseHook, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {

@@ -30,6 +30,7 @@ import { parseImagesFile } from '../../../../src/factory/images/images-file.ts';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { textsIn } from '../../../fuzz/target.ts';
+import { plainPayload } from '../../../support/bundles/plain-payload.ts';
 import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sumUp, tarArchive } from '../../../support/bundles/tar-archive.ts';
 import { inMemoryFile } from '../../../support/files/in-memory-file.ts';
@@ -55,16 +56,9 @@ const trust = {
   threshold: 2,
 };
 const payload = {
-  schemaVersion: 1,
-  name: 'ocp',
-  version: '4.13.7',
-  arch: 'amd64',
-  sequence: 3,
-  created: '2026-01-01T00:00:00Z',
+  ...plainPayload,
+  totals: { ...plainPayload.totals, blobs: 4 },
   expires: '2027-01-01T00:00:00+02:00',
-  index: { digest, size: 10 },
-  contents: { digest, size: 10 },
-  totals: { images: 1, blobs: 4, sizeBytes: 100, diskBytes: 4096, inodes: 1 },
   update: { from: '>=4.12.0', rollout: { start: '2026-01-02T00:00:00Z', startPercentage: 0.1 }, base: digest },
   schedule: 'manual',
   advisories: [{ version: '4.13.5', deadend: true, reason: 'loses data' }],
