@@ -195,6 +195,9 @@ export class Observer {
       areMediaUnread: !this.areMediaKnown,
     };
     const snapshot = { observed, memory, assessment: assess(observed, memory, ports.store.load(), ports.policy) };
+    // Documents of a bundle that is no longer to be adopted are removed, and must be kept again.
+    const awaited = new Set(snapshot.assessment.adoptions.map(({ found }) => found.bundle.bundleId));
+    for (const bundleId of keeping.keys()) if (!awaited.has(bundleId)) keeping.delete(bundleId);
     if (observed.runtime.kind === 'reachable') this.followRuntime(snapshot, observed.runtime);
     return snapshot;
   }

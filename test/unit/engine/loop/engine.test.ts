@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { untilAborted } from '../../../../src/platform/async/abort.ts';
@@ -1356,6 +1356,32 @@ describe('engine: faults that must not stop it', () => {
 });
 
 describe('engine: bundles that come in', () => {
+  it('reports nothing each second for a bundle that was kept and is refused since', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await start([], (made) => {
+      made.beforeRead = (_digest, signal) => made.clock.sleep(1_500, signal);
+    });
+    const withNotes = (version: string, sequence: number) => {
+      const digest = digestOf(`notes of ${version}`);
+      node.blobs.set(digest, Buffer.from('notes'));
+      return verified({
+        version,
+        sequence,
+        attachments: [{ name: 'notes', digest, size: 5, mediaType: 'text/plain' }],
+      });
+    };
+    node.plug('sdb1', withNotes('4.13.7', 7), withNotes('4.13.6', 6));
+    await node.clock.advance(30_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    let reports = 0;
+    node.onStatus = () => {
+      reports += 1;
+    };
+    vi.advanceTimersByTime(5_000);
+    expect(reports).toBe(0);
+  });
+
   it('adopts a bundle whose stick lacks documents, and keeps the available ones', async () => {
     const there = digestOf('manifest etcd');
     const lost = digestOf('config etcd');
