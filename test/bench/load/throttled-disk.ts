@@ -9,6 +9,8 @@ export interface MountedDisk {
   readonly path: string;
   /** Takes its files out of the page cache. */
   cool(): Promise<unknown>;
+  /** Takes the files at or below `path` into the page cache, and all others out of it. */
+  warm(path: string): Promise<void>;
   /** What was read from the device so far, not from page cache. */
   readBytes(): number;
   /**
@@ -21,6 +23,7 @@ export interface MountedDisk {
 }
 
 const EXTRA_BYTES = 64 * 1024 * 1024;
+const FORGET = ['dd', 'if={}', 'iflag=nocache', 'count=0', 'status=none'];
 /** The unit of /sys/block/DEVICE/stat, whatever the device has. */
 const SECTOR_BYTES = 512;
 
@@ -57,10 +60,18 @@ export async function mountedDisk(source: string, folder: string): Promise<Mount
   const device = (await execute(['losetup', '--find', '--show', '--read-only', image])).trim();
   try {
     await execute(['mount', '--options=ro,noload', device, path]);
-    const forget = ['dd', 'if={}', 'iflag=nocache', 'count=0', 'status=none'];
+    const forget = (at: string) => execute(['find', at, '-type', 'f', '-exec', ...FORGET, ';']);
+    const read = (at: string) => execute(['sh', '-c', 'find "$0" -type f -exec cat {} + > /dev/null', at]);
     return {
       path,
-      cool: () => execute(['find', path, '-type', 'f', '-exec', ...forget, ';']),
+      cool: () => forget(path),
+      // Only what was read twice stays there while others write, and the image would be there too.
+      warm: async (at) => {
+        await forget(path);
+        await read(at);
+        await forget(image);
+        await read(at);
+      },
       readBytes: () =>
         SECTOR_BYTES * Number(readFileSync(`/sys/block/${basename(device)}/stat`, 'utf8').split(/\s+/)[3]),
       limit: (bytesPerSecond) => limitReads(device, bytesPerSecond),

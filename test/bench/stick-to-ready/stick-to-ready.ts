@@ -1,6 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { execute } from '../../support/rootfs/execute.ts';
 import { mountedDisk } from '../load/throttled-disk.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { sized } from '../size.ts';
@@ -55,47 +54,50 @@ const PLANS: Readonly<Record<SetName, Plan>> = {
 
 /**
  * Prints what each way takes from a stick that is there to images that are ready, with stickpin and
- * by what people use instead. `words` choose a speed and a set; default all.
+ * by what people use instead. `words` choose speeds, sets, and ways by a part of their names; each
+ * default all. Reading alone is always measured.
  *
- * @throws Error when a word is neither, or a way does not bring all images
+ * @throws Error when a word is none of them, or a way does not bring all images
  */
 export async function benchStickToReady(print: (text: string) => void, ...words: readonly string[]): Promise<void> {
   const known = [...Object.keys(SPEEDS), ...Object.keys(SETS)];
-  const unknown = words.find((word) => !known.includes(word));
-  if (unknown !== undefined) throw new Error(`stick-to-ready has no part ${unknown}: ${known.join(', ')}`);
+  const names = words.filter((word) => !known.includes(word));
+  const isNamed = ({ name }: Way) => names.some((part) => name.includes(part));
+  const unknown = names.find((part) => !PLANS.small.ways.some(({ name }) => name.includes(part)));
+  if (unknown !== undefined) throw new Error(`stick-to-ready has no part ${unknown}: ${known.join(', ')}, or a way`);
   const isWanted = (name: string, among: object) => words.includes(name) || !words.some((word) => word in among);
   for (const name of Object.keys(SETS) as SetName[]) {
     if (!isWanted(name, SETS)) continue;
     const folder = mkdtempSync('/var/tmp/stickpin-bench-');
+    const { ways, turns, killed } = PLANS[name];
+    const chosen = ways.filter((way) => names.length === 0 || way === READING || isNamed(way));
+    const plan = {
+      ways: chosen,
+      turns: Object.fromEntries(Object.entries(turns).filter(([speed]) => isWanted(speed, SPEEDS))),
+      killed: killed.filter((way) => chosen.includes(way)),
+    };
     try {
-      await measureSet(name, folder, (speed) => isWanted(speed, SPEEDS), print);
+      await measureSet(name, plan, folder, print);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
   }
 }
 
-async function measureSet(
-  name: SetName,
-  folder: string,
-  isWanted: (speed: Speed) => boolean,
-  print: (text: string) => void,
-): Promise<void> {
+async function measureSet(name: SetName, plan: Plan, folder: string, print: (text: string) => void): Promise<void> {
   const medium = join(folder, 'medium');
   const made = await writeStick(name, folder, medium);
   const disk = await mountedDisk(medium, folder);
   try {
     rmSync(medium, { recursive: true });
     const stick = stickAt(disk.path, medium, made);
-    const warm = (path: string) => execute(['sh', '-c', 'find "$0" -type f -exec cat {} + > /dev/null', path]);
-    for (const [speed, turns] of Object.entries(PLANS[name].turns) as [Speed, number][]) {
-      if (!isWanted(speed)) continue;
+    for (const speed of Object.keys(plan.turns) as Speed[]) {
       const { [speed]: bytesPerSecond } = SPEEDS;
       const leave = bytesPerSecond === undefined ? undefined : disk.limit(bytesPerSecond);
       const pathOf = ({ reads }: Way) => (reads === 'bundle' ? stick.bundle.path : stick[reads]);
-      const prepare = (way: Way) => (leave === undefined ? warm(pathOf(way)) : disk.cool());
+      const prepare = (way: Way) => (leave === undefined ? disk.warm(pathOf(way)) : disk.cool());
       try {
-        await compete(name, speed, turns, { stick, folder, prepare, readBytes: disk.readBytes }, print);
+        await compete(name, speed, plan, { stick, folder, prepare, readBytes: disk.readBytes }, print);
       } finally {
         await leave?.();
       }
@@ -109,11 +111,11 @@ async function measureSet(
 async function compete(
   name: SetName,
   speed: Speed,
-  turns: number,
+  plan: Plan,
   plugged: Plugged,
   print: (text: string) => void,
 ): Promise<void> {
-  const plan = PLANS[name];
+  const turns = plan.turns[speed] ?? 1;
   const best = new Map<Way, Result>();
   for (let turn = 0; turn < turns; turn += 1) {
     for (const way of turn % 2 === 0 ? plan.ways : plan.ways.toReversed()) {
