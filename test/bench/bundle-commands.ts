@@ -1,6 +1,4 @@
-import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +6,7 @@ import { formatTable } from '../../src/cli/output/table.ts';
 import { writePlainBundle } from '../support/bundles/plain-bundle.ts';
 import { installKeys, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sized } from './size.ts';
-import { quickest, runStickpin, type Usage } from './stickpin-process.ts';
+import { quickest, runOther, runStickpin, type Usage } from './stickpin-process.ts';
 
 const MIB = 1024 * 1024;
 const RUNS = sized(3, 1);
@@ -16,14 +14,6 @@ const RUNS = sized(3, 1);
 const MANY = sized(1000, 20);
 const LAYER_MIB = sized(64, 1);
 const LARGE_MIB = 8 * 4 * LAYER_MIB;
-
-async function runOpenssl(files: readonly string[]): Promise<Usage> {
-  const startedAt = performance.now();
-  const child = spawn('openssl', ['dgst', '-sha256', ...files], { stdio: ['ignore', 'ignore', 'inherit'] });
-  const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`openssl dgst ended with ${code}`);
-  return { wallMs: performance.now() - startedAt, peakMiB: Number.NaN };
-}
 
 /**
  * Prints what `verify` and `inspect` cost as processes of their own: of many blobs, and of large
@@ -51,15 +41,16 @@ async function measureBundleCommands(): Promise<string[][]> {
       full: [] as Usage[],
       openssl: [] as Usage[],
     };
+    const hash = ['openssl', 'dgst', '-sha256', ...files];
     // By turns, so that a neighbour's load falls on each; the first openssl brings the files into
     // the page cache.
-    await runOpenssl(files);
+    await runOther(hash);
     for (let run = 0; run < RUNS; run += 1) {
       runs.verify.push(await runStickpin('verify', many, '--keys', keys));
       runs.inspect.push(await runStickpin('inspect', many));
       runs.start.push(await runStickpin('verify', large, '--keys', keys));
       runs.full.push(await runStickpin('verify', large, '--keys', keys, '--full'));
-      runs.openssl.push(await runOpenssl(files));
+      runs.openssl.push(await runOther(hash));
     }
     const [full, openssl] = [quickest(runs.full), quickest(runs.openssl)];
     const readMs = full.wallMs - quickest(runs.start).wallMs;

@@ -11,10 +11,11 @@ export interface Usage {
 }
 
 /**
- * Tells file descriptor 3 at the end what the kernel counted (`ru_maxrss` of getrusage(2), in KiB).
+ * Tells file descriptor 3 at the end what /proc has (`VmHWM`, in KiB). `ru_maxrss` of getrusage(2)
+ * begins with the memory of the process that started it.
  */
 const TELL_PEAK = `data:text/javascript,${encodeURIComponent(
-  "import { writeSync } from 'node:fs'; process.on('exit', () => writeSync(3, String(process.resourceUsage().maxRSS)));",
+  "import { readFileSync, writeSync } from 'node:fs'; process.on('exit', () => writeSync(3, /VmHWM:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]));",
 )}`;
 
 /** Runs `stickpin bundle …` of `dist/` as a process of its own. */
@@ -37,6 +38,15 @@ export async function runProgram(env: Readonly<Record<string, string>>, ...args:
   const [code] = await once(child, 'close');
   if (code !== 0) throw new Error(`stickpin ${args.join(' ')} ended with ${code}`);
   return { wallMs: performance.now() - startedAt, peakMiB: Number(told) / 1024 };
+}
+
+/** Runs another program. Its memory is not measured (NaN). */
+export async function runOther([file = '', ...args]: readonly string[]): Promise<Usage> {
+  const startedAt = performance.now();
+  const child = spawn(file, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(`${file} ${args.join(' ')} ended with ${code}`);
+  return { wallMs: performance.now() - startedAt, peakMiB: Number.NaN };
 }
 
 /** The quickest of some runs: what else the machine does only makes a run slower. */
